@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/atomic_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+
+namespace dsec {
+
+Result<AtomicFile> AtomicFile::create(const std::filesystem::path& tmp_dir) {
+  std::string name = (tmp_dir / "w-XXXXXX").native();
+  Fd fd(::mkostemp(name.data(), O_CLOEXEC));
+  if (!fd.valid()) return fail_sys(errno, fmt::format("create a temporary file in {}", tmp_dir.native()));
+  if (::fchmod(fd.get(), 0644) != 0) return fail_sys(errno, fmt::format("chmod {}", name));
+  return AtomicFile(std::move(fd), std::move(name));
+}
+
+AtomicFile::AtomicFile(AtomicFile&& other) noexcept
+    : fd_(std::move(other.fd_)), tmp_path_(std::exchange(other.tmp_path_, {})), size_(other.size_) {}
+
+AtomicFile& AtomicFile::operator=(AtomicFile&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  std::swap(tmp_path_, other.tmp_path_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+AtomicFile::~AtomicFile() {
+  if (!tmp_path_.empty()) ::unlink(tmp_path_.c_str());
+}
+
+Result<void> AtomicFile::write(ByteView bytes) {
+  TRY_IN(tmp_path_.native(), write_all(fd_, bytes));
+  size_ += bytes.size();
+  return {};
+}
+
+namespace {
+
+// mkdir -p in which each new name is durable before the next one is made below it.
+Result<void> make_durable_dirs(const std::filesystem::path& dir) {
+  if (dir.empty() || std::filesystem::is_directory(dir)) return {};
+  const std::filesystem::path parent = dir.has_parent_path() ? dir.parent_path() : ".";
+  TRY(make_durable_dirs(parent));
+  if (::mkdir(dir.c_str(), 0755) != 0 && errno != EEXIST) {
+    return fail_sys(errno, fmt::format("create directory {}", dir.native()));
+  }
+  return sync_dir(parent);
+}
+
+}  // namespace
+
+Result<void> AtomicFile::commit(const std::filesystem::path& path) {
+  const std::filesystem::path dir = path.has_parent_path() ? path.parent_path() : ".";
+  TRY(make_durable_dirs(dir));
+  TRY_IN(tmp_path_.native(), sync_fd(fd_));
+  if (::rename(tmp_path_.c_str(), path.c_str()) != 0) {
+    return fail_sys(errno, fmt::format("rename {} to {}", tmp_path_.native(), path.native()));
+  }
+  tmp_path_.clear();
+  return sync_dir(dir);
+}
+
+Result<void> write_file_atomic(const std::filesystem::path& tmp_dir, const std::filesystem::path& path, ByteView bytes) {
+  AtomicFile file = TRY(AtomicFile::create(tmp_dir));
+  TRY(file.write(bytes));
+  return file.commit(path);
+}
+
+}  // namespace dsec

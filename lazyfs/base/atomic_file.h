@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files that appear whole or not at all.
+#pragma once
+
+#include <filesystem>
+
+#include "base/bytes.h"
+#include "base/fd.h"
+#include "base/result.h"
+
+namespace dsec {
+
+// A file under construction in a temporary directory of the same file system. commit() syncs it, renames it to its
+// place and syncs that directory, in this order; a crash at any point leaves either no file or the whole one, and at
+// most litter in the temporary directory. The destructor removes what was not committed; it never commits.
+class AtomicFile {
+ public:
+  // `tmp_dir` must exist. The file's mode is 0644 whatever the umask: a store is read by others.
+  static Result<AtomicFile> create(const std::filesystem::path& tmp_dir);
+
+  AtomicFile(AtomicFile&&) noexcept;
+  AtomicFile& operator=(AtomicFile&&) noexcept;
+  ~AtomicFile();
+
+  [[nodiscard]] const Fd& fd() const { return fd_; }
+  Result<void> write(ByteView bytes);
+  [[nodiscard]] std::uint64_t size() const { return size_; }
+
+  // Replaces what `path` names. Missing parent directories are created and made durable.
+  Result<void> commit(const std::filesystem::path& path);
+
+ private:
+  AtomicFile(Fd fd, std::filesystem::path tmp_path) : fd_(std::move(fd)), tmp_path_(std::move(tmp_path)) {}
+
+  Fd fd_;
+  std::filesystem::path tmp_path_;  // empty once committed or moved from
+  std::uint64_t size_ = 0;
+};
+
+// create, write, commit in one step.
+Result<void> write_file_atomic(const std::filesystem::path& tmp_dir, const std::filesystem::path& path, ByteView bytes);
+
+}  // namespace dsec

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/process.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+
+extern char** environ;
+
+namespace dsec {
+
+namespace {
+
+// posix_spawn uses CLONE_VM|CLONE_VFORK, so its cost does not grow with our memory.
+class SpawnSetup {
+ public:
+  SpawnSetup() {
+    ::posix_spawn_file_actions_init(&actions_);
+    ::posix_spawnattr_init(&attributes_);
+  }
+  ~SpawnSetup() {
+    ::posix_spawn_file_actions_destroy(&actions_);
+    ::posix_spawnattr_destroy(&attributes_);
+  }
+  SpawnSetup(const SpawnSetup&) = delete;
+  SpawnSetup& operator=(const SpawnSetup&) = delete;
+
+  void apply(const SpawnOptions& options) {
+    // Two rounds, so that a target number that is also a source is not overwritten before it is read.
+    std::vector<std::pair<int, int>> moved;
+    int spare = kSpareBase;
+    for (const auto& [ours, theirs] : options.fds) {
+      ::posix_spawn_file_actions_adddup2(&actions_, ours, spare);
+      moved.emplace_back(spare++, theirs);
+    }
+    int highest = 2;
+    for (const auto& [from, theirs] : moved) {
+      ::posix_spawn_file_actions_adddup2(&actions_, from, theirs);
+      highest = std::max(highest, theirs);
+    }
+    ::posix_spawn_file_actions_addclosefrom_np(&actions_, highest + 1);
+    short flags = POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF;
+    sigset_t none;
+    sigset_t all;
+    sigemptyset(&none);
+    sigfillset(&all);
+    ::posix_spawnattr_setsigmask(&attributes_, &none);
+    ::posix_spawnattr_setsigdefault(&attributes_, &all);
+    if (options.session == SpawnOptions::Session::own) flags |= POSIX_SPAWN_SETSID;
+    if (options.group == SpawnOptions::Group::own) flags |= POSIX_SPAWN_SETPGROUP;
+    ::posix_spawnattr_setflags(&attributes_, flags);
+  }
+
+  posix_spawn_file_actions_t* actions() { return &actions_; }
+  posix_spawnattr_t* attributes() { return &attributes_; }
+
+ private:
+  static constexpr int kSpareBase = 200;
+  posix_spawn_file_actions_t actions_{};
+  posix_spawnattr_t attributes_{};
+};
+
+std::vector<std::string> child_environment(const SpawnOptions& options) {
+  std::vector<std::string> all;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const std::string_view name = text.substr(0, text.find('='));
+    const bool replaced =
+        std::any_of(options.env.begin(), options.env.end(), [&](const auto& pair) { return pair.first == name; });
+    if (!replaced) all.emplace_back(text);
+  }
+  for (const auto& [name, value] : options.env) all.push_back(name + "=" + value);
+  return all;
+}
+
+std::vector<char*> pointers(std::vector<std::string>& texts) {
+  std::vector<char*> result;
+  for (std::string& text : texts) result.push_back(text.data());
+  result.push_back(nullptr);
+  return result;
+}
+
+ExitStatus decode(int status) {
+  if (WIFSIGNALED(status)) return {128 + WTERMSIG(status), WTERMSIG(status)};
+  return {WEXITSTATUS(status), 0};
+}
+
+}  // namespace
+
+Result<ChildProcess> ChildProcess::spawn(const SpawnOptions& options) {
+  SpawnSetup setup;
+  setup.apply(options);
+  std::vector<std::string> argv = options.argv;
+  std::vector<std::string> env = child_environment(options);
+  pid_t pid = -1;
+  const int error = ::posix_spawnp(&pid, argv[0].c_str(), setup.actions(), setup.attributes(), pointers(argv).data(),
+                                   pointers(env).data());
+  if (error != 0) return fail_sys(error, fmt::format("start {}", argv[0]));
+  return ChildProcess(pid);
+}
+
+ChildProcess::~ChildProcess() {
+  if (pid_ <= 0) return;
+  ::kill(pid_, SIGKILL);
+  ::waitpid(pid_, nullptr, 0);
+}
+
+Result<ExitStatus> ChildProcess::wait() {
+  int status = 0;
+  while (::waitpid(pid_, &status, 0) < 0) {
+    if (errno != EINTR) return fail_sys(errno, fmt::format("wait for process {}", pid_));
+  }
+  pid_ = -1;
+  return decode(status);
+}
+
+Result<std::optional<ExitStatus>> ChildProcess::wait_for(std::chrono::milliseconds timeout) {
+  const Fd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
+  if (!pidfd.valid()) return fail_sys(errno, fmt::format("watch process {}", pid_));
+  struct pollfd entry {pidfd.get(), POLLIN, 0};
+  const int ready = ::poll(&entry, 1, static_cast<int>(timeout.count()));
+  if (ready < 0 && errno != EINTR) return fail_sys(errno, fmt::format("watch process {}", pid_));
+  if (ready <= 0) return std::optional<ExitStatus>();
+  return std::optional<ExitStatus>(TRY(wait()));
+}
+
+Result<std::string> run_program(const std::vector<std::string>& argv, std::size_t limit) {
+  Pipe out = TRY(make_pipe());
+  Pipe err = TRY(make_pipe());
+  SpawnOptions options;
+  options.argv = argv;
+  options.fds = {{out.write_end.get(), 1}, {err.write_end.get(), 2}};
+  ChildProcess child = TRY(ChildProcess::spawn(options));
+  out.write_end.reset();
+  err.write_end.reset();
+
+  std::string texts[2];
+  struct pollfd polled[2] = {{out.read_end.get(), POLLIN, 0}, {err.read_end.get(), POLLIN, 0}};
+  while (polled[0].fd >= 0 || polled[1].fd >= 0) {
+    if (::poll(polled, 2, -1) < 0 && errno != EINTR) return fail_sys(errno, "poll");
+    for (int i = 0; i < 2; ++i) {
+      if (polled[i].fd < 0 || (polled[i].revents & (POLLIN | POLLHUP | POLLERR)) == 0) continue;
+      char buffer[8192];
+      const ssize_t n = ::read(polled[i].fd, buffer, sizeof buffer);
+      if (n <= 0) polled[i].fd = -1;
+      else texts[i].append(buffer, static_cast<std::size_t>(n));
+    }
+    if (texts[0].size() > limit) return fail(ErrorCode::invalid, "{} prints more than {} bytes", argv[0], limit);
+    if (texts[1].size() > limit) texts[1].erase(0, texts[1].size() - limit);
+  }
+  const ExitStatus status = TRY(child.wait());
+  if (!status.success()) return fail(ErrorCode::io, "{} failed with status {}: {}", argv[0], status.code, texts[1]);
+  return texts[0];
+}
+
+}  // namespace dsec

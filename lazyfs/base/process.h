@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Child processes that are not forgotten.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/result.h"
+
+namespace dsec {
+
+struct SpawnOptions {
+  // argv; the first is looked up in $PATH when it holds no slash.
+  std::vector<std::string> argv;
+  // Added to (or replacing in) our environment.
+  std::vector<std::pair<std::string, std::string>> env;
+  // Descriptors of the child: {ours, theirs}. 0, 1 and 2 that are not named are inherited; all others are closed.
+  std::vector<std::pair<int, int>> fds;
+  enum class Session { same, own } session = Session::same;  // own: setsid, so that no terminal signal reaches it
+  enum class Group { same, own } group = Group::same;        // own: a process group of its own
+};
+
+// How a process ended: `code` when it exited, `signal` when it was killed.
+struct ExitStatus {
+  int code = 0;
+  int signal = 0;
+  [[nodiscard]] bool success() const { return code == 0 && signal == 0; }
+};
+
+// One child process. The destructor kills it (SIGKILL) and reaps it unless it was waited for or detached.
+class ChildProcess {
+ public:
+  // `not_found` when the program does not exist.
+  static Result<ChildProcess> spawn(const SpawnOptions& options);
+
+  ChildProcess(ChildProcess&& other) noexcept : pid_(std::exchange(other.pid_, -1)) {}
+  ChildProcess& operator=(ChildProcess&& other) noexcept {
+    std::swap(pid_, other.pid_);
+    return *this;
+  }
+  ~ChildProcess();
+
+  [[nodiscard]] pid_t pid() const { return pid_; }
+  Result<ExitStatus> wait();
+  // Nothing when it still runs after `timeout`.
+  Result<std::optional<ExitStatus>> wait_for(std::chrono::milliseconds timeout);
+  // It lives on without us.
+  void detach() { pid_ = -1; }
+
+ private:
+  explicit ChildProcess(pid_t pid) : pid_(pid) {}
+  pid_t pid_ = -1;
+};
+
+// Runs a program to its end and returns its standard output (at most `limit` bytes; more is an error). A failing exit
+// is `io` and carries the end of its standard error.
+Result<std::string> run_program(const std::vector<std::string>& argv, std::size_t limit = 1u << 20);
+
+}  // namespace dsec
