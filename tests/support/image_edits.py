@@ -7,7 +7,10 @@
     image_edits.py clamp ROOT EPOCH         sets every mtime after EPOCH to EPOCH (nothing else)
     image_edits.py opaque-layer TAR EPOCH   writes a layer tar for on top of `edit`, with what umoci repack
                                             never writes: opaque directories (marker first, and marker last),
-                                            implied parents, whiteouts beside a new entry of the same name
+                                            whiteouts beside a new entry of the same name, an mtime with ns
+    image_edits.py implied-layer TAR EPOCH  the same, with entries whose parent directories have no entry:
+                                            umoci unpack makes them 0755 root and gives them, and
+                                            srv/play, the time of unpacking, so do not compare those mtimes
 
 A name in srv/play says what becomes of it. EPOCH is in seconds. Same arguments, same result. Needs root.
 Exit: 0; 1 with a Python traceback when a step fails; 2 usage.
@@ -88,7 +91,9 @@ def edit_types():
     for path in ("./dir_to_file", "./symlink_to_file", "./fifo_to_file"):
         write(path, b"now a file\n")
     os.symlink("unchanged", "file_to_symlink")
-    os.symlink("symlink_target", "dir_to_symlink")
+    # Not to symlink_target: umoci repack writes dir_to_symlink/.wh.common after the symlink's entry, and umoci
+    # unpack follows the link and deletes symlink_target/common. The OCI text gives a whiteout no such power.
+    os.symlink("kept_empty_dir", "dir_to_symlink")
     os.symlink("dangling", "symlink_retargeted")
     for path in ("old", "common", "sub"):
         (shutil.rmtree if path == "sub" else os.unlink)("dir_emptied/" + path)
@@ -136,23 +141,33 @@ def edit(root, epoch):
 
 
 def opaque_layer(path, epoch):
-    """Entries in this order; content None is a directory, a name that begins with .wh. is a whiteout."""
-    entries = [("dir_opaque_first", None), ("dir_opaque_first/.wh..wh..opq", b""),
-               ("dir_opaque_first/new", b"new\n"), ("dir_opaque_first/sub", None),
-               ("dir_opaque_first/sub/new", b"new\n"),
-               ("dir_opaque_last", None), ("dir_opaque_last/new", b"new\n"),
-               ("dir_opaque_last/common", b"other\n"), ("dir_opaque_last/.wh..wh..opq", b""),
-               (".wh.again_first", b""), ("again_first", b"whiteout first, entry after\n"),
-               ("again_last", b"entry first, whiteout after\n"), (".wh.again_last", b""),
-               (".wh.deleted_in_opaque_layer", b""), (".wh.never_existed", b""),
-               ("implied/parents/of/file", b"no entries for its directories\n"),
-               ("symlink_target/added_under_existing", b"parent not listed\n")]
+    write_layer(path, epoch, [
+        ("dir_opaque_first", None), ("dir_opaque_first/.wh..wh..opq", b""),
+        ("dir_opaque_first/new", b"new\n"), ("dir_opaque_first/sub", None),
+        ("dir_opaque_first/sub/new", b"new\n"),
+        ("dir_opaque_last", None), ("dir_opaque_last/new", b"new\n"),
+        ("dir_opaque_last/common", b"other\n"), ("dir_opaque_last/.wh..wh..opq", b""),
+        (".wh.again_first", b""), ("again_first", b"whiteout first, entry after\n"),
+        ("again_last", b"entry first, whiteout after\n"), (".wh.again_last", b""),
+        (".wh.deleted_in_opaque_layer", b""), (".wh.never_existed", b""), ("mtime_ns", b"ns\n"),
+        ("symlink_target/added_under_existing", b"parent not listed\n"),
+        ("", None)])    # last: gives srv/play its mtime back
+
+
+def implied_layer(path, epoch):
+    write_layer(path, epoch, [("implied/parents/of/file", b"no entries for its directories\n")])
+
+
+def write_layer(path, epoch, entries):
+    """A layer tar with the entries in this order. Content None is a directory."""
     with tarfile.open(path, "w", format=tarfile.PAX_FORMAT) as tar:
         for name, data in entries:
-            info = tarfile.TarInfo(f"{PLAY}/{name}")
+            info = tarfile.TarInfo(f"{PLAY}/{name}".rstrip("/"))
             info.mtime, info.mode = epoch, 0o644
+            if name == "mtime_ns":
+                info.pax_headers = {"mtime": f"{epoch}.123456789"}
             if data is None:
-                info.type, info.mode = tarfile.DIRTYPE, 0o750
+                info.type, info.mode = tarfile.DIRTYPE, 0o750 if name else 0o755
                 tar.addfile(info)
             else:
                 info.size = len(data)
@@ -160,7 +175,8 @@ def opaque_layer(path, epoch):
 
 
 def main():
-    steps = {"plant": plant, "edit": edit, "clamp": clamp, "opaque-layer": opaque_layer}
+    steps = {"plant": plant, "edit": edit, "clamp": clamp, "opaque-layer": opaque_layer,
+             "implied-layer": implied_layer}
     if len(sys.argv) != 4 or sys.argv[1] not in steps or not sys.argv[3].isdigit():
         print(__doc__, file=sys.stderr)
         return 2

@@ -56,5 +56,3 @@ repack() { umoci repack --refresh-bundle --history.created "$CREATED" --image "$
 
 # add_layer LAYOUT:TAG NEW_TAG TAR: a tar as it is becomes a layer on top of the tag, under the new tag.
 add_layer() { umoci raw add-layer --history.created "$CREATED" --image "$1" --tag "$2" "$3"; }
-
-layer_count() { skopeo inspect --raw "oci:$1" | jq '.layers | length'; }
