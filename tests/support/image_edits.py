@@ -7,10 +7,16 @@
     image_edits.py clamp ROOT EPOCH         sets every mtime after EPOCH to EPOCH (nothing else)
     image_edits.py opaque-layer TAR EPOCH   writes a layer tar for on top of `edit`, with what umoci repack
                                             never writes: opaque directories (marker first, and marker last),
-                                            whiteouts beside a new entry of the same name, an mtime with ns
-    image_edits.py implied-layer TAR EPOCH  the same, with entries whose parent directories have no entry:
-                                            umoci unpack makes them 0755 root and gives them, and
-                                            srv/play, the time of unpacking, so do not compare those mtimes
+                                            a whiteout before a new entry of its name, a directory that
+                                            becomes a file or a symlink without whiteouts, an mtime with ns
+    image_edits.py quirks-layer TAR EPOCH   writes a layer tar for on top of that, where tools disagree:
+       implied parents: umoci unpack makes them 0755 root, and gives them and srv/play the time of unpacking,
+         so do not compare those mtimes;
+       quirk_to_file, quirk_to_symlink: a directory becomes one, and whiteouts for its old children follow, as
+         umoci repack writes it. umoci unpack takes it (and follows the symlink, deleting there); podman
+         refuses the first (ENOTDIR). The OCI text gives such a whiteout nothing to hide;
+       again_last: a whiteout after a new entry of its name. umoci keeps the entry, as whiteouts are for
+         lower layers only (OCI image-spec, layer.md, "Whiteouts"); podman deletes it.
 
 A name in srv/play says what becomes of it. EPOCH is in seconds. Same arguments, same result. Needs root.
 Exit: 0; 1 with a Python traceback when a step fails; 2 usage.
@@ -59,7 +65,8 @@ def plant(root, epoch):
         write("./" + name, content(name))
     write("./big_file", content("big", 700_000))
     for directory in ("deleted_dir", "dir_to_file", "dir_to_symlink", "dir_replaced", "dir_opaque_first",
-                      "dir_opaque_last", "dir_emptied", "symlink_target", "dir_mode_only"):
+                      "dir_opaque_last", "dir_emptied", "symlink_target", "dir_mode_only", "quirk_to_file",
+                      "quirk_to_symlink"):
         for name in ("old", "common", "sub/old", "sub/sub/old"):
             write(f"{directory}/{name}", content(directory + name, 300))
     os.mkdir("deleted_empty_dir")
@@ -81,19 +88,16 @@ def edit_types():
     for path in ("deleted_file", "file_to_dir", "file_to_symlink", "symlink_to_dir", "symlink_to_file",
                  "symlink_retargeted", "symlink_deleted", "fifo_to_file"):
         os.unlink(path)
-    for path in ("deleted_dir", "deleted_empty_dir", "dir_to_file", "dir_to_symlink", "dir_replaced"):
+    for path in ("deleted_dir", "deleted_empty_dir", "dir_replaced"):
         shutil.rmtree(path)
     write("file_to_dir/new", b"new\n")
     write("symlink_to_dir/new", b"new\n")
     write("dir_replaced/new", b"new\n")
     write("dir_replaced/common", b"other content\n")
     write("dir_replaced/sub/new", b"new\n")
-    for path in ("./dir_to_file", "./symlink_to_file", "./fifo_to_file"):
+    for path in ("./symlink_to_file", "./fifo_to_file"):
         write(path, b"now a file\n")
     os.symlink("unchanged", "file_to_symlink")
-    # Not to symlink_target: umoci repack writes dir_to_symlink/.wh.common after the symlink's entry, and umoci
-    # unpack follows the link and deletes symlink_target/common. The OCI text gives a whiteout no such power.
-    os.symlink("kept_empty_dir", "dir_to_symlink")
     os.symlink("dangling", "symlink_retargeted")
     for path in ("old", "common", "sub"):
         (shutil.rmtree if path == "sub" else os.unlink)("dir_emptied/" + path)
@@ -148,18 +152,22 @@ def opaque_layer(path, epoch):
         ("dir_opaque_last", None), ("dir_opaque_last/new", b"new\n"),
         ("dir_opaque_last/common", b"other\n"), ("dir_opaque_last/.wh..wh..opq", b""),
         (".wh.again_first", b""), ("again_first", b"whiteout first, entry after\n"),
-        ("again_last", b"entry first, whiteout after\n"), (".wh.again_last", b""),
         (".wh.deleted_in_opaque_layer", b""), (".wh.never_existed", b""), ("mtime_ns", b"ns\n"),
         ("symlink_target/added_under_existing", b"parent not listed\n"),
+        ("dir_to_file", b"now a file\n"), ("dir_to_symlink", "symlink_target"),
         ("", None)])    # last: gives srv/play its mtime back
 
 
-def implied_layer(path, epoch):
-    write_layer(path, epoch, [("implied/parents/of/file", b"no entries for its directories\n")])
+def quirks_layer(path, epoch):
+    write_layer(path, epoch, [
+        ("implied/parents/of/file", b"no entries for its directories\n"),
+        ("quirk_to_file", b"now a file\n"), ("quirk_to_file/.wh.common", b""), ("quirk_to_file/.wh.sub", b""),
+        ("quirk_to_symlink", "kept_empty_dir"), ("quirk_to_symlink/.wh.common", b""),
+        ("again_last", b"entry first, whiteout after\n"), (".wh.again_last", b"")])
 
 
 def write_layer(path, epoch, entries):
-    """A layer tar with the entries in this order. Content None is a directory."""
+    """A layer tar with the entries in this order. Content None: a directory; a str: a symlink's target."""
     with tarfile.open(path, "w", format=tarfile.PAX_FORMAT) as tar:
         for name, data in entries:
             info = tarfile.TarInfo(f"{PLAY}/{name}".rstrip("/"))
@@ -169,6 +177,9 @@ def write_layer(path, epoch, entries):
             if data is None:
                 info.type, info.mode = tarfile.DIRTYPE, 0o750 if name else 0o755
                 tar.addfile(info)
+            elif isinstance(data, str):
+                info.type, info.mode, info.linkname = tarfile.SYMTYPE, 0o777, data
+                tar.addfile(info)
             else:
                 info.size = len(data)
                 tar.addfile(info, io.BytesIO(data))
@@ -176,7 +187,7 @@ def write_layer(path, epoch, entries):
 
 def main():
     steps = {"plant": plant, "edit": edit, "clamp": clamp, "opaque-layer": opaque_layer,
-             "implied-layer": implied_layer}
+             "quirks-layer": quirks_layer}
     if len(sys.argv) != 4 or sys.argv[1] not in steps or not sys.argv[3].isdigit():
         print(__doc__, file=sys.stderr)
         return 2

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <unordered_map>
+
+#include "base/text.h"
+#include "format/erofs.h"
+
+namespace dsec::format {
+
+namespace {
+
+// Reads a whole image into a tree. Every directory is entered once, so hostile links between directories cannot make
+// it run for long, and every inode read costs the image at least its own bytes.
+class TreeReader {
+ public:
+  explicit TreeReader(const ErofsView& view) : view_(view) {}
+
+  Result<LayerTree> run() {
+    const InodeView root = TRY(view_.inode(view_.root_nid()));
+    tree_.inode(LayerTree::root()) = TRY_IN("/", decode(root));
+    ids_.emplace(root.nid, LayerTree::root());
+    directories_.push_back({root, LayerTree::root()});
+    while (!directories_.empty()) {
+      const Directory next = directories_.back();
+      directories_.pop_back();
+      TRY(read_directory(next));
+    }
+    return std::move(tree_);
+  }
+
+ private:
+  struct Directory {
+    InodeView inode;
+    InodeId id;
+  };
+
+  Result<void> read_directory(const Directory& directory) {
+    Result<void> outcome;
+    TRY(view_.for_each_entry(directory.inode, [&](const DirentView& entry) {
+      if (entry.name == "." || entry.name == "..") return true;
+      outcome = add(directory.id, entry);
+      if (!outcome) outcome = tl::unexpected(outcome.error().within(escaped(entry.name)));
+      return outcome.has_value();
+    }));
+    return outcome;
+  }
+
+  Result<void> add(InodeId directory, const DirentView& entry) {
+    const auto known = ids_.find(entry.nid);
+    if (known != ids_.end()) return tree_.link(directory, entry.name, known->second);
+    const InodeView inode = TRY(view_.inode(entry.nid));
+    Inode decoded = TRY(decode(inode));
+    const InodeId id = TRY(tree_.add(directory, entry.name, std::move(decoded)));
+    ids_.emplace(entry.nid, id);
+    if (inode.type == FileType::directory) directories_.push_back({inode, id});
+    return {};
+  }
+
+  Result<Inode> decode(const InodeView& view) {
+    Inode inode;
+    inode.type = view.type;
+    if (view.type == FileType::whiteout) return inode;
+    inode.mode = view.mode;
+    inode.uid = view.uid;
+    inode.gid = view.gid;
+    inode.mtime = view.mtime;
+    inode.major = view.major;
+    inode.minor = view.minor;
+    if (view.type == FileType::regular) {
+      inode.size = view.size;
+      inode.object = TRY(view_.object(view));
+    }
+    if (view.type == FileType::symlink) inode.target = TRY(view_.symlink_target(view));
+    if (view.type == FileType::directory) inode.opaque = TRY(view_.is_opaque(view));
+    inode.xattrs = TRY(view_.xattrs(view, XattrView::plain));
+    return inode;
+  }
+
+  const ErofsView& view_;
+  LayerTree tree_;
+  std::unordered_map<std::uint64_t, InodeId> ids_;
+  std::vector<Directory> directories_;
+};
+
+}  // namespace
+
+Result<LayerTree> read_layer(ByteView image) {
+  const ErofsView view = TRY(ErofsView::open(image));
+  auto tree = TreeReader(view).run();
+  if (!tree) {
+    // A tree rule broken by an image is damage, whatever the code that found it says.
+    Error error = tree.error();
+    error.code = ErrorCode::corrupt;
+    return tl::unexpected(std::move(error));
+  }
+  auto again = write_layer(*tree);
+  if (!again || again->size() != image.size() || std::memcmp(again->data(), image.data(), image.size()) != 0) {
+    return fail(ErrorCode::corrupt, "the image is not in canonical form");
+  }
+  return tree;
+}
+
+}  // namespace dsec::format
