@@ -66,17 +66,17 @@ T take_value(Result<T>& result) {
 }  // namespace dsec
 
 // The value of a Result, or return its error from the enclosing function. The only control-flow macro of the project.
-#define TRY(...)                                                             \
-  ({                                                                         \
-    auto try_result_ = (__VA_ARGS__);                                        \
-    if (!try_result_) return tl::unexpected(std::move(try_result_).error()); \
-    ::dsec::take_value(try_result_);                                         \
-  })
+#define TRY(...) DSEC_TRY_IMPL(DSEC_TRY_NAME(__COUNTER__), , __VA_ARGS__)
 
 // TRY that adds "CONTEXT: " before the message of a failure.
-#define TRY_IN(context, ...)                                                                 \
-  ({                                                                                         \
-    auto try_result_ = (__VA_ARGS__);                                                        \
-    if (!try_result_) return tl::unexpected(std::move(try_result_).error().within(context)); \
-    ::dsec::take_value(try_result_);                                                         \
+#define TRY_IN(context, ...) DSEC_TRY_IMPL(DSEC_TRY_NAME(__COUNTER__), .within(context), __VA_ARGS__)
+
+// A name of its own for each use, so that one may stand inside another.
+#define DSEC_TRY_NAME(number) DSEC_TRY_NAME_IMPL(number)
+#define DSEC_TRY_NAME_IMPL(number) try_result_##number
+#define DSEC_TRY_IMPL(result, within_context, ...)                                          \
+  ({                                                                                        \
+    auto result = (__VA_ARGS__);                                                            \
+    if (!result) return tl::unexpected(std::move(result).error() within_context);           \
+    ::dsec::take_value(result);                                                             \
   })

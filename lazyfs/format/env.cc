@@ -86,6 +86,7 @@ bool is_word(char c) { return is_lower_or_digit(c) || (c >= 'A' && c <= 'Z') || 
 
 bool is_name_part(std::string_view part) {
   if (part.empty() || !is_lower_or_digit(part.front()) || !is_lower_or_digit(part.back())) return false;
+  if (part.size() > 4 && part.substr(part.size() - 4) == ".ref") return false;  // how a store names its ref files
   return std::all_of(part.begin(), part.end(),
                      [](char c) { return is_lower_or_digit(c) || c == '.' || c == '_' || c == '-'; });
 }

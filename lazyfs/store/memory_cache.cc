@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <array>
+#include <list>
+#include <unordered_map>
+
+#include "base/guarded.h"
+#include "store/decorators.h"
+
+namespace dsec::store {
+
+namespace {
+
+// Least-recently-used chunks of one part of the digest space.
+class Shard {
+ public:
+  std::shared_ptr<const Bytes> find(const Digest& digest) {
+    const auto found = places_.find(digest);
+    if (found == places_.end()) return nullptr;
+    order_.splice(order_.begin(), order_, found->second);
+    return found->second->bytes;
+  }
+
+  void insert(const Digest& digest, std::shared_ptr<const Bytes> bytes, std::size_t capacity) {
+    if (bytes->size() > capacity || places_.find(digest) != places_.end()) return;
+    used_ += bytes->size();
+    order_.push_front({digest, std::move(bytes)});
+    places_.emplace(digest, order_.begin());
+    while (used_ > capacity) {
+      used_ -= order_.back().bytes->size();
+      places_.erase(order_.back().digest);
+      order_.pop_back();
+    }
+  }
+
+ private:
+  struct Item {
+    Digest digest;
+    std::shared_ptr<const Bytes> bytes;
+  };
+  std::list<Item> order_;  // most recent first
+  std::unordered_map<Digest, std::list<Item>::iterator> places_;
+  std::size_t used_ = 0;
+};
+
+class MemoryCacheSource final : public ChunkSource {
+ public:
+  MemoryCacheSource(std::unique_ptr<ChunkSource> inner, std::size_t capacity)
+      : inner_(std::move(inner)), shard_capacity_(capacity / kShards) {}
+
+  Result<Chunk> fetch(const ChunkRequest& request, Deadline deadline) override {
+    Guarded<Shard>& shard = shards_[request.digest.bytes[0] % kShards];
+    if (auto bytes = shard.lock()->find(request.digest)) return Chunk{std::move(bytes), Origin::memory, 0};
+    auto chunk = inner_->fetch(request, deadline);
+    if (chunk) shard.lock()->insert(request.digest, chunk->bytes, shard_capacity_);
+    return chunk;
+  }
+
+ private:
+  static constexpr std::size_t kShards = 16;
+  std::unique_ptr<ChunkSource> inner_;
+  std::size_t shard_capacity_;
+  std::array<Guarded<Shard>, kShards> shards_;
+};
+
+}  // namespace
+
+std::unique_ptr<ChunkSource> memory_cached(std::unique_ptr<ChunkSource> inner, std::size_t capacity_bytes) {
+  return std::make_unique<MemoryCacheSource>(std::move(inner), capacity_bytes);
+}
+
+}  // namespace dsec::store

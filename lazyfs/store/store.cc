@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store/store.h"
+
+#include <fcntl.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/text.h"
+#include "base/toml.h"
+#include "format/erofs.h"
+
+namespace dsec::store {
+
+namespace fs = std::filesystem;
+using format::RefKind;
+using format::RefName;
+
+namespace {
+
+constexpr std::int64_t kStoreVersion = 1;
+constexpr std::string_view kChunking = "fastcdc-16-64-256";
+constexpr std::uint64_t kMaxMapBytes = std::uint64_t{8} << 30;
+constexpr std::string_view kRefSuffix = ".ref";
+constexpr std::size_t kMinPrefix = 6;
+
+const char* kind_folder(RefKind kind) { return kind == RefKind::env ? "env" : "layer"; }
+
+std::string random_uuid() {
+  std::array<std::uint8_t, 16> bytes{};
+  [[maybe_unused]] const ssize_t filled = ::getrandom(bytes.data(), bytes.size(), 0);
+  bytes[6] = static_cast<std::uint8_t>((bytes[6] & 0x0f) | 0x40);
+  bytes[8] = static_cast<std::uint8_t>((bytes[8] & 0x3f) | 0x80);
+  std::string text;
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    text += fmt::format("{:02x}", bytes[i]);
+  }
+  return text;
+}
+
+fs::path object_path(const fs::path& root, const char* folder, const Digest& digest, std::string_view suffix) {
+  const std::string hex = digest.hex();
+  return root / folder / hex.substr(0, 2) / fmt::format("{}{}", hex, suffix);
+}
+
+// Digests of the files "<64 hex digits><suffix>" two levels below `dir`.
+Result<std::vector<Digest>> list_objects(const fs::path& dir, std::string_view suffix) {
+  std::vector<Digest> found;
+  std::error_code error;
+  for (fs::recursive_directory_iterator it(dir, error), end; !error && it != end; it.increment(error)) {
+    const std::string name = it->path().filename();
+    if (name.size() != Digest::kHexSize + suffix.size() || name.substr(Digest::kHexSize) != suffix) continue;
+    if (auto digest = Digest::parse(std::string_view(name).substr(0, Digest::kHexSize))) found.push_back(*digest);
+  }
+  if (error && error != std::errc::no_such_file_or_directory) {
+    return fail_sys(error.value(), fmt::format("list {}", dir.native()));
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+}  // namespace
+
+Result<Store> Store::open(const fs::path& root) {
+  Store store(root);
+  TRY(store.load_settings());
+  return store;
+}
+
+Result<Store> Store::open_or_create(const fs::path& root) {
+  auto opened = open(root);
+  if (opened || opened.error().code != ErrorCode::not_found) return opened;
+  std::error_code error;
+  if (fs::exists(root, error) && !fs::is_empty(root, error)) {
+    return fail(ErrorCode::exists, "{} is neither a store nor empty: choose another directory", root.native());
+  }
+  for (const char* folder : {"tmp", "packs", "layers", "envs", "refs/env", "refs/layer", "traces", "leases"}) {
+    TRY(make_dirs(root / folder));
+  }
+  const std::string settings =
+      fmt::format("version = {}\nuuid = \"{}\"\nchunking = \"{}\"\n", kStoreVersion, random_uuid(), kChunking);
+  // Two that create at once: link() lets the first win, and the second opens what is there.
+  AtomicFile file = TRY(AtomicFile::create(root / "tmp"));
+  TRY(file.write(as_bytes(settings)));
+  if (!fs::exists(root / "store.toml", error)) TRY(file.commit(root / "store.toml"));
+  return open(root);
+}
+
+Result<void> Store::load_settings() {
+  const fs::path file = root_ / "store.toml";
+  auto loaded = TomlTable::load(file);
+  if (!loaded && loaded.error().code == ErrorCode::not_found) {
+    return fail(ErrorCode::not_found, "{} is no store: make one with `dsec compose`, or name another with --store",
+                root_.native());
+  }
+  TomlTable table = TRY(std::move(loaded));
+  const auto version = TRY(table.integer("version"));
+  const auto uuid = TRY(table.text("uuid"));
+  const auto chunking = TRY(table.text("chunking"));
+  if (version.value_or(0) != kStoreVersion) {
+    return fail(ErrorCode::unsupported, "{}: the store has version {}, this program knows {}", file.native(),
+                version.value_or(0), kStoreVersion);
+  }
+  if (chunking.value_or("") != kChunking) {
+    return fail(ErrorCode::unsupported, "{}: chunking \"{}\" is unknown to this program", file.native(),
+                chunking.value_or(""));
+  }
+  uuid_ = uuid.value_or("");
+  return table.finish();
+}
+
+fs::path Store::pack_path(const Digest& pack) const { return object_path(root_, "packs", pack, ".pack"); }
+fs::path Store::layer_image_path(const Digest& layer) const { return object_path(root_, "layers", layer, ".erofs"); }
+fs::path Store::layer_map_path(const Digest& layer) const { return object_path(root_, "layers", layer, ".map"); }
+fs::path Store::env_path(const Digest& env) const { return object_path(root_, "envs", env, ".json"); }
+
+Result<std::vector<Digest>> Store::list_packs() const { return list_objects(root_ / "packs", ".pack"); }
+Result<std::vector<Digest>> Store::list_layers() const { return list_objects(root_ / "layers", ".erofs"); }
+Result<std::vector<Digest>> Store::list_envs() const { return list_objects(root_ / "envs", ".json"); }
+
+Result<std::vector<format::PackEntry>> Store::read_pack_index(const Digest& pack) const {
+  const auto read = [&]() -> Result<std::vector<format::PackEntry>> {
+    const Fd fd = TRY(open_file(pack_path(pack), O_RDONLY));
+    const struct stat st = TRY(stat_fd(fd));
+    const auto size = static_cast<std::uint64_t>(st.st_size);
+    if (size < format::kPackHeaderBytes + format::kPackFooterBytes) {
+      return fail(ErrorCode::corrupt, "the file has only {} bytes", size);
+    }
+    Bytes tail(format::kPackFooterBytes);
+    TRY(pread_exact(fd, tail, size - tail.size()));
+    const format::PackFooter footer = TRY(format::read_pack_footer(tail, size));
+    Bytes index(footer.index_bytes());
+    TRY(pread_exact(fd, index, footer.index_offset));
+    return format::read_pack_index(footer, index);
+  };
+  return TRY_IN(fmt::format("pack {}", pack.hex()), read());
+}
+
+bool Store::has_layer(const Digest& layer) const { return ::access(layer_image_path(layer).c_str(), F_OK) == 0; }
+
+Result<Bytes> Store::read_layer_image(const Digest& layer) const {
+  Bytes image = TRY(read_file(layer_image_path(layer), format::kMaxLayerImageBytes));
+  if (sha256(image) != layer) {
+    return fail(ErrorCode::corrupt, "layer {}: its image {} is damaged", layer.hex(), layer_image_path(layer).native());
+  }
+  return image;
+}
+
+Result<Bytes> Store::read_layer_map(const Digest& layer) const { return read_file(layer_map_path(layer), kMaxMapBytes); }
+
+Result<Digest> Store::put_layer(ByteView image, ByteView map) const {
+  const Digest digest = sha256(image);
+  if (has_layer(digest)) return digest;
+  TRY(write_file_atomic(tmp_dir(), layer_map_path(digest), map));
+  TRY(write_file_atomic(tmp_dir(), layer_image_path(digest), image));
+  return digest;
+}
+
+Result<format::Env> Store::read_env(const Digest& env) const {
+  const Bytes bytes = TRY(read_file(env_path(env), format::kMaxEnvBytes));
+  if (sha256(bytes) != env) {
+    return fail(ErrorCode::corrupt, "environment {}: its document {} is damaged", env.hex(), env_path(env).native());
+  }
+  return TRY_IN(fmt::format("environment {}", env.hex()), format::read_env(as_text(bytes)));
+}
+
+Result<Digest> Store::put_env(const format::Env& env) const {
+  const std::string document = TRY(format::write_env(env));
+  const Digest digest = sha256(as_bytes(document));
+  if (::access(env_path(digest).c_str(), F_OK) != 0) {
+    TRY(write_file_atomic(tmp_dir(), env_path(digest), as_bytes(document)));
+  }
+  return digest;
+}
+
+fs::path Store::ref_path(RefKind kind, const RefName& ref) const {
+  return root_ / "refs" / kind_folder(kind) / ref.name / fmt::format("{}{}", ref.tag, kRefSuffix);
+}
+
+namespace {
+
+Result<Digest> parse_ref_file(const fs::path& path) {
+  const Bytes bytes = TRY(read_file(path, 4096));
+  const std::string_view text = as_text(bytes);
+  auto digest = Digest::parse(text.substr(0, text.find('\n')));
+  if (!digest || text.size() != Digest::kHexSize + 1) {
+    return fail(ErrorCode::corrupt, "the ref {} is damaged: it must hold one digest", path.native());
+  }
+  return digest;
+}
+
+}  // namespace
+
+Result<Digest> Store::read_ref(RefKind kind, const RefName& ref) const {
+  auto digest = parse_ref_file(ref_path(kind, ref));
+  if (!digest && digest.error().code == ErrorCode::not_found) {
+    return fail(ErrorCode::not_found, "no {} {} in the store {}", kind == RefKind::env ? "environment" : "layer",
+                to_string(kind, ref), root_.native());
+  }
+  return digest;
+}
+
+Result<void> Store::write_ref(RefKind kind, const RefName& ref, const Digest& digest) const {
+  return write_file_atomic(tmp_dir(), ref_path(kind, ref), as_bytes(digest.hex() + "\n"));
+}
+
+Result<void> Store::remove_ref(RefKind kind, const RefName& ref) const {
+  const fs::path path = ref_path(kind, ref);
+  if (::unlink(path.c_str()) != 0) {
+    if (errno == ENOENT) return fail(ErrorCode::not_found, "no {} in the store {}", to_string(kind, ref), root_.native());
+    return fail_sys(errno, fmt::format("remove {}", path.native()));
+  }
+  return sync_dir(path.parent_path());
+}
+
+Result<std::vector<RefEntry>> Store::list_refs(RefKind kind) const {
+  const fs::path base = root_ / "refs" / kind_folder(kind);
+  std::vector<RefEntry> entries;
+  std::error_code error;
+  for (fs::recursive_directory_iterator it(base, error), end; !error && it != end; it.increment(error)) {
+    const fs::path& path = it->path();
+    if (path.extension() != kRefSuffix || !it->is_regular_file(error)) continue;
+    const Digest digest = TRY(parse_ref_file(path));
+    entries.push_back({{path.parent_path().lexically_relative(base).native(), path.stem().native()}, digest});
+  }
+  if (error && error != std::errc::no_such_file_or_directory) {
+    return fail_sys(error.value(), fmt::format("list {}", base.native()));
+  }
+  std::sort(entries.begin(), entries.end(), [](const RefEntry& a, const RefEntry& b) {
+    return std::tie(a.ref.name, a.ref.tag) < std::tie(b.ref.name, b.ref.tag);
+  });
+  return entries;
+}
+
+namespace {
+
+bool is_hex_prefix(std::string_view text) {
+  return text.size() >= kMinPrefix && text.size() <= Digest::kHexSize &&
+         text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+}  // namespace
+
+Result<Digest> Store::resolve(RefKind kind, std::string_view text) const {
+  const RefName ref = TRY(format::parse_ref(kind, text));
+  auto found = read_ref(kind, ref);
+  if (found || found.error().code != ErrorCode::not_found) return found;
+  if (is_hex_prefix(text)) {
+    const std::vector<Digest> all = TRY(kind == RefKind::env ? list_envs() : list_layers());
+    std::vector<Digest> matching;
+    std::copy_if(all.begin(), all.end(), std::back_inserter(matching),
+                 [&](const Digest& digest) { return starts_with(digest.hex(), text); });
+    if (matching.size() == 1) return matching[0];
+    if (matching.size() > 1) {
+      return fail(ErrorCode::invalid, "{} digests begin with {}: write more digits", matching.size(), text);
+    }
+  }
+  std::vector<std::string> names;
+  for (const RefEntry& entry : TRY(list_refs(kind))) names.push_back(to_string(kind, entry.ref));
+  const std::vector<std::string_view> views(names.begin(), names.end());
+  const std::string_view near = nearest(to_string(kind, ref), views);
+  Error error = std::move(found).error();
+  error.message += near.empty() ? fmt::format("; `dsec {} ls` lists what there is", kind_folder(kind))
+                                : fmt::format("; did you mean {}?", near);
+  return tl::unexpected(std::move(error));
+}
+
+}  // namespace dsec::store
