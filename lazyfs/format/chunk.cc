@@ -6,6 +6,11 @@
 
 namespace dsec::format {
 
+bool sizes_are_possible(Codec codec, std::uint32_t stored_bytes, std::uint32_t plain_bytes) {
+  if (plain_bytes == 0 || plain_bytes > kMaxRecipeBytes) return false;
+  return codec == Codec::plain ? stored_bytes == plain_bytes : stored_bytes > 0 && stored_bytes < plain_bytes;
+}
+
 Encoded encode_chunk(ByteView plain, Effort effort) {
   const std::size_t limit = plain.size() - plain.size() / 16;  // more than this is not worth decoding later
   if (plain.size() < 64 || plain.size() > LZ4_MAX_INPUT_SIZE) return {};

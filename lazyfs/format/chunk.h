@@ -38,6 +38,10 @@ struct ChunkLocation {
   friend bool operator==(const ChunkLocation&, const ChunkLocation&) = default;
 };
 
+// Whether a chunk or recipe can have these sizes: 1 to kMaxRecipeBytes plain bytes, as many stored ones when it is
+// stored plain, fewer (but some) when it is compressed.
+bool sizes_are_possible(Codec codec, std::uint32_t stored_bytes, std::uint32_t plain_bytes);
+
 struct Encoded {
   Codec codec = Codec::plain;
   Bytes bytes;  // empty for `plain`: the input itself is to be stored

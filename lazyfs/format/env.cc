@@ -17,6 +17,13 @@ Result<void> check(const Env& env) {
   if (env.layers.empty() || env.layers.size() > kMaxLayers) {
     return fail(ErrorCode::invalid, "an environment has 1 to {} layers, this has {}", kMaxLayers, env.layers.size());
   }
+  const RunConfig& config = env.config;
+  // A NUL would end the text early wherever the kernel takes it.
+  const auto has_nul = [](const std::string& text) { return text.find('\0') != std::string::npos; };
+  if (has_nul(config.workdir) || has_nul(config.user) || std::any_of(config.cmd.begin(), config.cmd.end(), has_nul) ||
+      std::any_of(config.entrypoint.begin(), config.entrypoint.end(), has_nul)) {
+    return fail(ErrorCode::invalid, "a text of an environment holds a NUL");
+  }
   std::set<std::string_view> names;
   for (const auto& [name, value] : env.config.env) {
     const bool bad = name.empty() || name.find_first_of(std::string_view("=\0", 2)) != std::string::npos ||

@@ -33,8 +33,8 @@ struct Env {
   friend bool operator==(const Env&, const Env&) = default;
 };
 
-// The canonical JSON document; its SHA-256 names the environment. `invalid` for texts that are no UTF-8, too many
-// layers, or environment names that repeat or hold '=' or NUL.
+// The canonical JSON document; its SHA-256 names the environment. `invalid` for texts that are no UTF-8 or hold a
+// NUL, no layer or too many, and variables whose names repeat, are empty or hold '='.
 Result<std::string> write_env(const Env& env);
 // Accepts exactly what write_env() makes; `corrupt` otherwise.
 Result<Env> read_env(std::string_view json);

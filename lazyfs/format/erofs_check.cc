@@ -3,16 +3,17 @@
 
 #include "base/text.h"
 #include "format/erofs.h"
+#include "format/internal/erofs_disk.h"
 
 namespace dsec::format {
 
 namespace {
 
 // Reads a whole image into a tree. Every directory is entered once, so hostile links between directories cannot make
-// it run for long, and every inode read costs the image at least its own bytes.
+// it run for long, and all inodes together are charged no more bytes than the image has.
 class TreeReader {
  public:
-  explicit TreeReader(const ErofsView& view) : view_(view) {}
+  TreeReader(const ErofsView& view, std::size_t image_bytes) : view_(view), bytes_left_(image_bytes) {}
 
   Result<LayerTree> run() {
     const InodeView root = TRY(view_.inode(view_.root_nid()));
@@ -55,7 +56,22 @@ class TreeReader {
     return {};
   }
 
+  // Inodes of a good image share no bytes. In a bad one they may share large xattrs, directories or symlinks, or claim
+  // chunk maps that are not there, and so stand for a tree, or an image of it, that fits no memory.
+  Result<void> charge(const InodeView& inode) {
+    std::uint64_t data = 0;
+    if (inode.type == FileType::directory || inode.type == FileType::symlink) data = inode.size;
+    if (inode.type == FileType::regular && inode.size > 0) data = ((inode.size - 1) >> disk::kChunkBits) * 4 + 4;
+    const std::uint64_t head = disk::kInodeBytes + inode.xattr_bytes;
+    if (head > bytes_left_ || data > bytes_left_ - head) {
+      return fail(ErrorCode::corrupt, "inode {} and those before it have more data than the image", inode.nid);
+    }
+    bytes_left_ -= head + data;
+    return {};
+  }
+
   Result<Inode> decode(const InodeView& view) {
+    TRY(charge(view));
     Inode inode;
     inode.type = view.type;
     if (view.type == FileType::whiteout) return inode;
@@ -76,6 +92,7 @@ class TreeReader {
   }
 
   const ErofsView& view_;
+  std::uint64_t bytes_left_;
   LayerTree tree_;
   std::unordered_map<std::uint64_t, InodeId> ids_;
   std::vector<Directory> directories_;
@@ -85,7 +102,7 @@ class TreeReader {
 
 Result<LayerTree> read_layer(ByteView image) {
   const ErofsView view = TRY(ErofsView::open(image));
-  auto tree = TreeReader(view).run();
+  auto tree = TreeReader(view, image.size()).run();
   if (!tree) {
     // A tree rule broken by an image is damage, whatever the code that found it says.
     Error error = tree.error();

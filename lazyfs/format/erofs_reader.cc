@@ -274,7 +274,7 @@ Result<bool> ErofsView::is_opaque(const InodeView& directory) const {
 Result<Xattrs> ErofsView::xattrs(const InodeView& inode, XattrView view) const {
   Xattrs visible;
   if (!has_visible_xattrs_ || inode.xattr_bytes == 0) return visible;
-  const bool device = inode.type == FileType::char_device;
+  const bool device = inode.type == FileType::char_device && inode.major == 0 && inode.minor == 0;
   const bool xwhiteouts = inode.type == FileType::directory && raw_xattr(inode, kXwhiteoutsMark).has_value();
   TRY(for_each_raw_xattr(inode, [&](const std::string& raw_name, std::string_view value) {
     if (auto name = visible_name(raw_name, view, device, xwhiteouts)) visible.emplace(*name, value);

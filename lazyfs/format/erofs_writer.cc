@@ -120,12 +120,28 @@ class Writer {
     return found ? HoldsDevices::yes : HoldsDevices::no;
   }
 
+  // An attribute that the type of the inode does not have and that would be lost without a word, or nullptr.
+  static const char* stray_attribute(const Inode& inode) {
+    const bool is_file = inode.type == FileType::regular;
+    const bool is_device = inode.type == FileType::char_device || inode.type == FileType::block_device;
+    if (!is_file && inode.size > 0) return "size";
+    if (!is_file && !inode.object.is_zero()) return "object";
+    if (!is_device && (inode.major > 0 || inode.minor > 0)) return "device number";
+    if (inode.type != FileType::symlink && !inode.target.empty()) return "target";
+    if (inode.type != FileType::directory && inode.opaque) return "opaque mark";
+    return nullptr;
+  }
+
   Result<void> check(const Inode& inode) const {
     if (inode.mode > 07777) return fail(ErrorCode::invalid, "mode {:o} has more than permission bits", inode.mode);
+    if (inode.uid == kNoOwner || inode.gid == kNoOwner) return fail(ErrorCode::invalid, "owner {} is nobody's", kNoOwner);
     if (inode.mtime.nsec >= 1000000000) return fail(ErrorCode::invalid, "{} ns are more than a second", inode.mtime.nsec);
     if (inode.size > kMaxFileBytes) return fail(ErrorCode::invalid, "{} bytes are more than a file can have", inode.size);
     if (inode.major > kMaxMajor || inode.minor > kMaxMinor) {
       return fail(ErrorCode::invalid, "device {}:{} is beyond {}:{}", inode.major, inode.minor, kMaxMajor, kMaxMinor);
+    }
+    if (const char* stray = stray_attribute(inode)) {
+      return fail(ErrorCode::invalid, "a {} has no {}", to_string(inode.type), stray);
     }
     const bool is_link = inode.type == FileType::symlink;
     if (is_link && (inode.target.empty() || inode.target.size() > kMaxSymlinkBytes ||
@@ -273,7 +289,7 @@ class Writer {
     store_le<std::uint32_t>(p, kMagic);
     store_le<std::uint32_t>(p + 8, kCompatChecksum | kCompatMtime);
     p[12] = kBlockBits;
-    store_le<std::uint16_t>(p + 14, kRootOffset / kSlotBytes);
+    store_le<std::uint16_t>(p + 14, static_cast<std::uint16_t>(items_[0].nid()));
     store_le<std::uint64_t>(p + 16, items_.size());
     store_le<std::uint32_t>(p + 36, static_cast<std::uint32_t>(blocks));
     std::string name(kVolumeName);

@@ -20,6 +20,7 @@ inline constexpr std::size_t kMaxXattrBytes = 250000;      // of one inode, enco
 inline constexpr std::uint64_t kMaxFileBytes = std::uint64_t{1} << 60;
 inline constexpr std::size_t kMaxInodes = std::size_t{1} << 27;
 inline constexpr std::size_t kMaxDepth = 2000;  // of directories: deeper trees are refused as hostile
+inline constexpr std::uint32_t kNoOwner = ~std::uint32_t{0};  // (uid_t)-1, which the kernel takes for no owner at all
 inline constexpr std::uint32_t kMaxMajor = (1u << 12) - 1;
 inline constexpr std::uint32_t kMaxMinor = (1u << 20) - 1;
 

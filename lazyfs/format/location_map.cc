@@ -45,6 +45,28 @@ Bytes write_location_map(std::vector<MapEntry> entries) {
   return bytes;
 }
 
+namespace {
+
+// Whether records that begin with a digest are in strict order of it.
+bool is_sorted(ByteView records, std::size_t record_bytes) {
+  for (std::size_t at = record_bytes; at < records.size(); at += record_bytes) {
+    if (std::memcmp(records.data() + at - record_bytes, records.data() + at, Digest::kSize) >= 0) return false;
+  }
+  return true;
+}
+
+bool is_possible(const std::uint8_t* entry, std::size_t pack_count) {
+  const auto offset = load_le<std::uint64_t>(entry + 32);
+  const auto stored = load_le<std::uint32_t>(entry + 40);
+  const auto plain = load_le<std::uint32_t>(entry + 44);
+  const auto packed = load_le<std::uint32_t>(entry + 48);
+  const Codec codec = (packed & kCodecBit) != 0 ? Codec::lz4 : Codec::plain;
+  return (packed & ~kCodecBit) < pack_count && offset <= std::uint64_t{INT64_MAX} - stored &&
+         sizes_are_possible(codec, stored, plain);
+}
+
+}  // namespace
+
 Result<LocationMapView> LocationMapView::open(ByteView bytes) {
   if (bytes.size() < kHeaderBytes + Digest::kSize || !std::equal(kMagic.begin(), kMagic.end(), bytes.begin())) {
     return fail(ErrorCode::corrupt, "location map: no header, or too short");
@@ -63,11 +85,10 @@ Result<LocationMapView> LocationMapView::open(ByteView bytes) {
   if (!reader.ok() || reader.remaining() != 0 || !reserved_ok) {
     return fail(ErrorCode::corrupt, "location map: {} bytes do not hold its entries", bytes.size());
   }
+  if (!is_sorted(view.packs_, Digest::kSize)) return fail(ErrorCode::corrupt, "location map: packs out of order");
+  if (!is_sorted(view.entries_, kEntryBytes)) return fail(ErrorCode::corrupt, "location map: entries out of order");
   for (std::size_t i = 0; i < view.count_; ++i) {
-    const std::uint8_t* const p = view.entries_.data() + i * kEntryBytes;
-    const std::uint32_t pack = load_le<std::uint32_t>(p + 48) & ~kCodecBit;
-    const bool ordered = i == 0 || std::memcmp(p - kEntryBytes, p, Digest::kSize) < 0;
-    if (pack >= view.pack_count_ || !ordered || load_le<std::uint32_t>(p + 44) > kMaxRecipeBytes) {
+    if (!is_possible(view.entries_.data() + i * kEntryBytes, view.pack_count_)) {
       return fail(ErrorCode::corrupt, "location map: entry {} is impossible", i);
     }
   }

@@ -78,8 +78,8 @@ Result<std::vector<PackEntry>> read_pack_index(const PackFooter& footer, ByteVie
     entry.codec = static_cast<Codec>(codec);
     const bool inside = entry.offset >= kPackHeaderBytes && entry.offset <= footer.index_offset &&
                         entry.stored_bytes <= footer.index_offset - entry.offset;
-    if (!inside || codec > 1 || entry.plain_bytes > kMaxRecipeBytes ||
-        (i > 0 && !(entries.back().digest < entry.digest))) {
+    const bool ordered = i == 0 || entries.back().digest < entry.digest;
+    if (!inside || !ordered || codec > 1 || !sizes_are_possible(entry.codec, entry.stored_bytes, entry.plain_bytes)) {
       return fail(ErrorCode::corrupt, "pack: entry {} of the index is impossible", i);
     }
     entries.push_back(entry);
@@ -88,7 +88,8 @@ Result<std::vector<PackEntry>> read_pack_index(const PackFooter& footer, ByteVie
 }
 
 Result<std::vector<PackEntry>> read_pack(ByteView pack) {
-  if (pack.size() < kPackHeaderBytes + kPackFooterBytes || !has_magic(pack, kHeaderMagic)) {
+  const Bytes header = pack_header();
+  if (pack.size() < kPackHeaderBytes + kPackFooterBytes || !std::equal(header.begin(), header.end(), pack.begin())) {
     return fail(ErrorCode::corrupt, "pack: no header, or too short");
   }
   const PackFooter footer = TRY(read_pack_footer(pack.last(kPackFooterBytes), pack.size()));

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "control/wire.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace dsec::control {
+
+Result<void> send_message(const Fd& socket, const Json& message) {
+  const std::string line = dump_json(message) + "\n";
+  std::size_t sent = 0;
+  while (sent < line.size()) {
+    const ssize_t n = ::send(socket.get(), line.data() + sent, line.size() - sent, MSG_NOSIGNAL);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return fail(ErrorCode::unavailable, "send to lazyfsd: {}", std::strerror(errno));
+    sent += static_cast<std::size_t>(n);
+  }
+  return {};
+}
+
+Result<Json> receive_message(const Fd& socket, std::string& rest, int timeout_ms) {
+  while (true) {
+    const std::size_t end = rest.find('\n');
+    if (end != std::string::npos) {
+      const std::string line = rest.substr(0, end);
+      rest.erase(0, end + 1);
+      return parse_json(line, "message");
+    }
+    if (rest.size() > kMaxMessageBytes) return fail(ErrorCode::invalid, "a message has more than {} bytes", kMaxMessageBytes);
+    struct pollfd polled {socket.get(), POLLIN, 0};
+    const int ready = ::poll(&polled, 1, timeout_ms);
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready == 0) return fail(ErrorCode::timeout, "no message within {} ms", timeout_ms);
+    char buffer[8192];
+    const ssize_t n = ::read(socket.get(), buffer, sizeof buffer);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return fail(ErrorCode::unavailable, "the other side closed the connection");
+    rest.append(buffer, static_cast<std::size_t>(n));
+  }
+}
+
+namespace {
+
+Result<sockaddr_un> address_of(const std::filesystem::path& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.native().size() >= sizeof address.sun_path) {
+    return fail(ErrorCode::invalid, "the socket path {} is longer than {} bytes: set DSEC_RUNTIME_DIR to a shorter one",
+                path.native(), sizeof address.sun_path - 1);
+  }
+  std::memcpy(address.sun_path, path.c_str(), path.native().size());
+  return address;
+}
+
+Result<Fd> make_socket() {
+  Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!fd.valid()) return fail_sys(errno, "make a socket");
+  return fd;
+}
+
+}  // namespace
+
+Result<Fd> listen_on(const std::filesystem::path& path) {
+  const sockaddr_un address = TRY(address_of(path));
+  Fd fd = TRY(make_socket());
+  ::unlink(path.c_str());
+  const mode_t mask = ::umask(0177);
+  const int bound = ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
+  ::umask(mask);
+  if (bound != 0 || ::listen(fd.get(), 128) != 0) return fail_sys(errno, fmt::format("listen on {}", path.native()));
+  return fd;
+}
+
+Result<Fd> connect_to(const std::filesystem::path& path) {
+  const sockaddr_un address = TRY(address_of(path));
+  Fd fd = TRY(make_socket());
+  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+    return fail(ErrorCode::unavailable, "connect to {}: {}", path.native(), std::strerror(errno));
+  }
+  return fd;
+}
+
+Json error_message(const Error& error) {
+  return {{"error", {{"code", to_string(error.code)}, {"message", error.message}}}};
+}
+
+Result<Json> reply_or_error(Json reply) {
+  const auto found = reply.find("error");
+  if (found == reply.end()) return reply;
+  const std::string code = or_default(json_text(*found, "code"), std::string("internal")).value_or("internal");
+  const std::string message = or_default(json_text(*found, "message"), std::string()).value_or("");
+  for (int i = 0; i <= static_cast<int>(ErrorCode::internal); ++i) {
+    if (code == to_string(static_cast<ErrorCode>(i))) return tl::unexpected(Error{static_cast<ErrorCode>(i), message, 0});
+  }
+  return fail(ErrorCode::internal, "{}", message);
+}
+
+}  // namespace dsec::control

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Messages between lazyfsd and its clients: one JSON document a line over a UNIX stream socket.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "base/fd.h"
+#include "base/json.h"
+#include "base/result.h"
+
+namespace dsec::control {
+
+inline constexpr std::size_t kMaxMessageBytes = 1 << 20;
+
+// Sends one document and a newline. `unavailable` when the peer is gone.
+Result<void> send_message(const Fd& socket, const Json& message);
+// The next document; `unavailable` at the end of the stream, `invalid` for what is no JSON or too long, `timeout` when
+// nothing comes for `timeout_ms` (-1: wait for ever). `rest` keeps what was read beyond the line, for the next call.
+Result<Json> receive_message(const Fd& socket, std::string& rest, int timeout_ms);
+
+// A listening socket at `path` with mode 0600. What was there is replaced.
+Result<Fd> listen_on(const std::filesystem::path& path);
+// `unavailable` when nobody listens.
+Result<Fd> connect_to(const std::filesystem::path& path);
+
+// {"error": {...}} of an error, and the error of such a document.
+Json error_message(const Error& error);
+Result<Json> reply_or_error(Json reply);
+
+}  // namespace dsec::control

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Answers control requests (control/client.h) over the daemon's socket.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <string>
+
+#include "base/fd.h"
+#include "base/json.h"
+#include "base/result.h"
+
+namespace dsec::daemon {
+
+// One thread accepts, one serves each connection; at most kMaxConnections at once, others wait in the backlog.
+// Requests are {"op": NAME, ...}; a handler gets the whole request and returns the reply. Only peers of our own user
+// (or root) are served.
+class ControlServer {
+ public:
+  static constexpr int kMaxConnections = 256;
+  using Handler = std::function<Result<Json>(const Json&)>;
+
+  ControlServer(Fd listener, std::map<std::string, Handler> handlers)
+      : listener_(std::move(listener)), handlers_(std::move(handlers)) {}
+
+  // Serves until stop(); returns when the last connection has ended or was cut.
+  void run();
+  // From any thread, a handler's too.
+  void stop();
+
+ private:
+  void serve(Fd connection);
+  Json answer(const Json& request);
+
+  Fd listener_;
+  std::map<std::string, Handler> handlers_;
+  std::atomic<bool> stopping_ = false;
+  std::atomic<int> connections_ = 0;
+};
+
+}  // namespace dsec::daemon

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// lazyfsd: the file system daemon.
+#include <cstdio>
+#include <exception>
+
+#include "daemon/daemon.h"
+
+namespace {
+
+constexpr int kUsageError = 2;
+constexpr int kFailure = 125;
+
+int run(const std::vector<std::string>& arguments) {
+  for (const std::string& argument : arguments) {
+    if (argument == "--help") return std::fputs(dsec::daemon::settings_help().c_str(), stdout) < 0;
+    if (argument == "--print-conf") return std::fputs(dsec::daemon::settings_sample().c_str(), stdout) < 0;
+  }
+  const auto settings = dsec::daemon::load_settings(arguments);
+  if (!settings) {
+    fmt::print(stderr, "lazyfsd: {}\n", settings.error().message);
+    return kUsageError;
+  }
+  dsec::configure_log("lazyfsd", dsec::LogLevel::info, settings->log_format);
+  if (const auto outcome = dsec::daemon::run_daemon(*settings); !outcome) {
+    dsec::log(dsec::LogLevel::error, "failed", {{"reason", outcome.error().message}});
+    return kFailure;
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run({argv + 1, argv + argc});
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "lazyfsd: {}\n", error.what());
+    return kFailure;
+  }
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// A tree::Namespace as a FUSE file system. The only folder that knows libfuse.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "base/fd.h"
+#include "base/metrics.h"
+#include "base/result.h"
+#include "tree/namespace.h"
+
+namespace dsec::fuse {
+
+// Requests that the kernel sent, by kind: what caching saves is seen here.
+struct RequestCounts {
+  Counter lookup, getattr, readlink, read, lseek, readdir, readdirplus, getxattr, listxattr, statfs, open;
+};
+
+struct SessionOptions {
+  // Answer xattr requests. `no`: the first one is answered ENOSYS and the kernel never asks again; overlayfs asks for
+  // xattrs on every cold lookup, so an environment without any belongs on a mount that has none.
+  enum class Xattrs { no, yes } xattrs = Xattrs::no;
+  unsigned threads = 4;
+  // A read that has no answer by then gets EIO, whatever its thread is stuck in.
+  std::chrono::milliseconds request_deadline{60000};
+  unsigned read_ahead_kb = 1024;
+};
+
+// One mounted (or, for tests, connected) session. Everything is cached by the kernel for as long as it likes: the tree
+// is immutable. Kernel references: fs/fuse/{dir,file,readdir}.c; the flags are explained in docs/architecture.md.
+class Session {
+ public:
+  virtual ~Session() = default;
+
+  // Mounts on an existing directory, read-only, for all users, with the kernel checking permissions. Needs root or
+  // fusermount3. `names` is shared with whoever attaches environments.
+  static Result<std::unique_ptr<Session>> mount(std::shared_ptr<const tree::Namespace> names,
+                                                const std::filesystem::path& mountpoint, SessionOptions options);
+  // Speaks the protocol over a connected descriptor (a SOCK_SEQPACKET socket) instead of /dev/fuse.
+  static Result<std::unique_ptr<Session>> connect(std::shared_ptr<const tree::Namespace> names, Fd fd,
+                                                  SessionOptions options);
+
+  // Serves requests on its threads until the file system is unmounted or the peer hangs up. Call once.
+  virtual Result<void> run() = 0;
+  // Unmounts; run() then returns when nobody uses the mount any more.
+  virtual void unmount() = 0;
+  // Makes the kernel forget a name in the root, after its environment was detached.
+  virtual void forget_root_entry(const std::string& name) = 0;
+
+  [[nodiscard]] virtual const RequestCounts& counts() const = 0;
+};
+
+}  // namespace dsec::fuse
