@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <system_error>
 
 namespace dsec {
 
@@ -14,8 +15,9 @@ Result<AtomicFile> AtomicFile::create(const std::filesystem::path& tmp_dir) {
   std::string name = (tmp_dir / "w-XXXXXX").native();
   Fd fd(::mkostemp(name.data(), O_CLOEXEC));
   if (!fd.valid()) return fail_sys(errno, fmt::format("create a temporary file in {}", tmp_dir.native()));
-  if (::fchmod(fd.get(), 0644) != 0) return fail_sys(errno, fmt::format("chmod {}", name));
-  return AtomicFile(std::move(fd), std::move(name));
+  AtomicFile file(std::move(fd), std::move(name));
+  if (::fchmod(file.fd_.get(), 0644) != 0) return fail_sys(errno, fmt::format("chmod {}", file.tmp_path_.native()));
+  return file;
 }
 
 AtomicFile::AtomicFile(AtomicFile&& other) noexcept
@@ -42,7 +44,8 @@ namespace {
 
 // mkdir -p in which each new name is durable before the next one is made below it.
 Result<void> make_durable_dirs(const std::filesystem::path& dir) {
-  if (dir.empty() || std::filesystem::is_directory(dir)) return {};
+  std::error_code ignored;  // mkdir() says it better
+  if (dir.empty() || std::filesystem::is_directory(dir, ignored)) return {};
   const std::filesystem::path parent = dir.has_parent_path() ? dir.parent_path() : ".";
   TRY(make_durable_dirs(parent));
   if (::mkdir(dir.c_str(), 0755) != 0 && errno != EEXIST) {

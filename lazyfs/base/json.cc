@@ -7,9 +7,12 @@ namespace dsec {
 
 Result<Json> parse_json(std::string_view text, std::string_view what) {
   bool too_deep = false;
-  const auto watch_depth = [&](int depth, Json::parse_event_t, Json&) {
-    too_deep = too_deep || depth > kMaxJsonDepth;
-    return depth <= kMaxJsonDepth;
+  // `depth` counts what is around the event: 0 for the start of the outermost array or object.
+  const auto watch_depth = [&](int depth, Json::parse_event_t event, Json&) {
+    const bool starts = event == Json::parse_event_t::array_start || event == Json::parse_event_t::object_start;
+    const bool deep = starts && depth >= kMaxJsonDepth;
+    too_deep = too_deep || deep;
+    return !deep;
   };
   try {
     Json document = Json::parse(text, watch_depth);

@@ -11,7 +11,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstdlib>
+#include <set>
 
 extern char** environ;
 
@@ -34,19 +36,7 @@ class SpawnSetup {
   SpawnSetup& operator=(const SpawnSetup&) = delete;
 
   void apply(const SpawnOptions& options) {
-    // Two rounds, so that a target number that is also a source is not overwritten before it is read.
-    std::vector<std::pair<int, int>> moved;
-    int spare = kSpareBase;
-    for (const auto& [ours, theirs] : options.fds) {
-      ::posix_spawn_file_actions_adddup2(&actions_, ours, spare);
-      moved.emplace_back(spare++, theirs);
-    }
-    int highest = 2;
-    for (const auto& [from, theirs] : moved) {
-      ::posix_spawn_file_actions_adddup2(&actions_, from, theirs);
-      highest = std::max(highest, theirs);
-    }
-    ::posix_spawn_file_actions_addclosefrom_np(&actions_, highest + 1);
+    add_descriptors(options.fds);
     short flags = POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF;
     sigset_t none;
     sigset_t all;
@@ -63,7 +53,29 @@ class SpawnSetup {
   posix_spawnattr_t* attributes() { return &attributes_; }
 
  private:
-  static constexpr int kSpareBase = 200;
+  // Two rounds over spare numbers, so that a target that is also a source is not overwritten before it is read.
+  void add_descriptors(const std::vector<std::pair<int, int>>& fds) {
+    std::set<int> sources;
+    std::set<int> targets{0, 1, 2};
+    for (const auto& [ours, theirs] : fds) {
+      sources.insert(ours);
+      targets.insert(theirs);
+    }
+    std::vector<std::pair<int, int>> moved;
+    int spare = 3;
+    for (const auto& [ours, theirs] : fds) {
+      while (sources.count(spare) > 0 || targets.count(spare) > 0) ++spare;
+      ::posix_spawn_file_actions_adddup2(&actions_, ours, spare);
+      moved.emplace_back(spare++, theirs);
+    }
+    for (const auto& [from, theirs] : moved) ::posix_spawn_file_actions_adddup2(&actions_, from, theirs);
+    const int highest = *targets.rbegin();
+    for (int fd = 3; fd < highest; ++fd) {
+      if (targets.count(fd) == 0) ::posix_spawn_file_actions_addclose(&actions_, fd);
+    }
+    ::posix_spawn_file_actions_addclosefrom_np(&actions_, highest + 1);
+  }
+
   posix_spawn_file_actions_t actions_{};
   posix_spawnattr_t attributes_{};
 };
@@ -96,6 +108,7 @@ ExitStatus decode(int status) {
 }  // namespace
 
 Result<ChildProcess> ChildProcess::spawn(const SpawnOptions& options) {
+  if (options.argv.empty()) return fail(ErrorCode::invalid, "a process needs a program to run");
   SpawnSetup setup;
   setup.apply(options);
   std::vector<std::string> argv = options.argv;
@@ -110,7 +123,8 @@ Result<ChildProcess> ChildProcess::spawn(const SpawnOptions& options) {
 ChildProcess::~ChildProcess() {
   if (pid_ <= 0) return;
   ::kill(pid_, SIGKILL);
-  ::waitpid(pid_, nullptr, 0);
+  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  }
 }
 
 Result<ExitStatus> ChildProcess::wait() {
@@ -126,7 +140,8 @@ Result<std::optional<ExitStatus>> ChildProcess::wait_for(std::chrono::millisecon
   const Fd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
   if (!pidfd.valid()) return fail_sys(errno, fmt::format("watch process {}", pid_));
   struct pollfd entry {pidfd.get(), POLLIN, 0};
-  const int ready = ::poll(&entry, 1, static_cast<int>(timeout.count()));
+  constexpr std::int64_t kLongestPoll = INT_MAX;  // 24 days; after that it is as if the time were over
+  const int ready = ::poll(&entry, 1, static_cast<int>(std::clamp<std::int64_t>(timeout.count(), 0, kLongestPoll)));
   if (ready < 0 && errno != EINTR) return fail_sys(errno, fmt::format("watch process {}", pid_));
   if (ready <= 0) return std::optional<ExitStatus>();
   return std::optional<ExitStatus>(TRY(wait()));

@@ -39,7 +39,13 @@ int hex_value(char c) {
   return -1;
 }
 
-bool is_plain(char c) { return c >= 0x20 && c != 0x7f && c != '\\' && c != '"'; }
+// Whether a well-formed character may stand in a text as it is. U+0080 to U+009F control terminals as U+0000 to U+001F
+// do.
+bool is_plain(std::string_view character) {
+  const char c = character[0];
+  if (character.size() == 1) return c >= 0x20 && c != 0x7f && c != '\\' && c != '"';
+  return character.size() != 2 || character > "\xc2\x9f";
+}
 
 }  // namespace
 
@@ -48,7 +54,7 @@ std::string escaped(std::string_view bytes) {
   text.reserve(bytes.size());
   while (!bytes.empty()) {
     const std::size_t length = utf8_length(bytes);
-    if (length > 1 || (length == 1 && is_plain(bytes[0]))) {
+    if (length > 0 && is_plain(bytes.substr(0, length))) {
       text += bytes.substr(0, length);
       bytes.remove_prefix(length);
       continue;
@@ -69,7 +75,7 @@ Result<std::string> unescaped(std::string_view text) {
     const bool whole = i + 3 < text.size() && text[i + 1] == 'x';
     const int high = whole ? hex_value(text[i + 2]) : -1;
     const int low = whole ? hex_value(text[i + 3]) : -1;
-    if (high < 0 || low < 0) return fail(ErrorCode::invalid, "broken escape at byte {} of \"{}\"", i, text);
+    if (high < 0 || low < 0) return fail(ErrorCode::invalid, "broken escape at byte {} of \"{}\"", i, escaped(text));
     bytes += static_cast<char>(high << 4 | low);
     i += 3;
   }
@@ -153,6 +159,9 @@ Result<std::uint64_t> parse_size(std::string_view text) {
     good = power != std::string_view::npos && (rest.empty() || rest == "B" || rest == "b" || rest == "iB" || rest == "i");
     factor = std::pow(1024.0, static_cast<double>(power + 1));
   }
+  std::uint64_t exact = 0;  // a whole number of bytes may be one that no double holds
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), exact);
+  if (good && error == std::errc() && end == text.data() + text.size()) return exact;
   const double bytes = parsed.number * factor;
   if (!good || bytes > 9.0e18) {
     return fail(ErrorCode::invalid, "\"{}\" is no size: write a number of bytes or one with K, M, G or T, as in 512M",
@@ -182,7 +191,7 @@ std::string human_size(std::uint64_t bytes) {
   static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
   auto value = static_cast<double>(bytes);
   int unit = 0;
-  while (value >= 1024 && unit < 5) {
+  while (value >= (unit == 0 ? 1024 : 1023.95) && unit < 5) {  // not "1024.0 KiB"
     value /= 1024;
     ++unit;
   }
@@ -210,7 +219,8 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 std::string_view nearest(std::string_view word, std::span<const std::string_view> candidates) {
   std::string_view best;
-  std::size_t best_distance = std::max<std::size_t>(2, word.size() / 3) + 1;
+  // A third of the word may be wrong, but not all of it.
+  std::size_t best_distance = std::min(std::max<std::size_t>(2, word.size() / 3) + 1, word.size());
   for (const std::string_view candidate : candidates) {
     const std::size_t distance = edit_distance(word, candidate);
     if (distance < best_distance) {

@@ -4,20 +4,21 @@
 
     hostile_tars.py OUTDIR       OUTDIR must be absent or empty
 
-Writes OUTDIR/tar/NAME.tar[.gz], OUTDIR/oci/NAME/ (an OCI layout, tag "x"), OUTDIR/docker-archive/NAME.tar and
+Writes OUTDIR/tar/NAME.tar[.gz|.zst], OUTDIR/oci/NAME/ (an OCI layout, tag "x"), OUTDIR/docker-archive/NAME.tar and
 OUTDIR/cases.json: a list of {file, format, why, expect}, file relative to OUTDIR,
     format  tar | oci | docker-archive
     expect  reject     must be refused with an error, and nothing of it kept
             contained  may be taken or refused; never a crash, never anything outside the tree, bounded time
                        and memory. Where `why` says what the tree must then be, that holds if it is taken
-A tar case holds a harmless entry "before" first (unless its name starts with raw_ or cut_), so that a reader
-that stops half-way has something to leave behind. Same bytes every time. Takes a few seconds, about 20 MB.
+A tar holds a harmless entry "before" first, so that a reader that stops half-way has something to leave behind;
+raw_, cut_ and flip_ cases are damaged archives. The cases are in hostile_tar_cases.py, hostile_images.py. Same bytes every time. Takes a few seconds, about 20 MB.
 Exit: 0; 1 a Python traceback; 2 usage.
 """
 import json
 import os
 import sys
 
+sys.dont_write_bytecode = True     # no __pycache__ in the repository
 import hostile_images
 import hostile_tar_cases
 
@@ -52,6 +53,9 @@ def main():
 def write(out, file, data):
     path = os.path.join(out, file)
     os.makedirs(os.path.dirname(path), exist_ok=True)
+    if data is hostile_images.FIFO:
+        os.mkfifo(path)
+        return
     with open(path, "xb") as target:
         target.write(data)
 

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash disable=SC2034
 # Sourced by make_image.sh and make_small_image.sh: build an image directory once, whoever asks first.
 #
 #   build_once OUTDIR FUNCTION   calls FUNCTION WORK, which fills WORK/out; WORK/out then becomes OUTDIR.

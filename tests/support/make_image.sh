@@ -12,7 +12,8 @@
 #   make_image.sh OUTDIR
 #
 # Packages come from the mirror that this machine's own apt uses; its name is not left in the image.
-# Idempotent, atomic and safe to run twice at once: see image_lib.sh. Root only. Takes 1 to 2 minutes on two
+# The mirror must be one that apt inside a minbase can use: http.
+# Idempotent, atomic and safe to run twice at once: see image_lib.sh. Root only. Takes about 50 s on two
 # cores, 1.5 GB while it runs. Mounts are made in a private mount namespace, so that none can stay.
 # Exit: 0 made or kept; 2 usage; 3 a needed package is missing (named; nothing is installed); 1 a step failed.
 set -euo pipefail
@@ -61,7 +62,7 @@ install_tools() {
   local root=$1
   cp "$work/apt.list" "$root/etc/apt/sources.list.d/0000apt.list"
   cp "$work/apt.conf" "$root/etc/apt/apt.conf.d/99mmdebstrap"
-  cp -L /etc/resolv.conf "$root/etc/resolv.conf"
+  [[ ! -e /etc/resolv.conf ]] || cp -L /etc/resolv.conf "$root/etc/resolv.conf"
   cp -a "$work/lists/." "$root/var/lib/apt/lists/"
   # shellcheck disable=SC2016
   unshare --mount --pid --fork --kill-child sh -ec '

@@ -230,7 +230,7 @@ def main():
                 print(f"{show(path)}: {field}: {left} {right}")
         sys.stdout.flush()
     except OSError as error:
-        name = error.filename if isinstance(error.filename, bytes) else os.fsencode(str(error.filename))
+        name = os.fsencode(error.filename or "standard output")
         print(f"treediff: {show(name)}: {error.strerror}", file=sys.stderr)
         return 2
     return 1 if found else 0

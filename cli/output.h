@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Output for people and programs.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "base/result.h"
+
+namespace dsec::cli {
+
+// Writes to standard output; an error (a full disk, a closed pipe) is `io`.
+Result<void> print(const std::string& text);
+// One document, indented, and a newline.
+Result<void> print_json(const Json& document);
+
+// Columns as wide as their widest cell; the last one is not padded. The first row is the heading.
+std::string format_table(const std::vector<std::vector<std::string>>& rows);
+
+// A line that is drawn over and over on a terminal, at most ten times a second; lines of JSON elsewhere would be noise,
+// so there is nothing off a terminal unless `json`. On standard error.
+class ProgressLine {
+ public:
+  explicit ProgressLine(bool json);
+  ~ProgressLine();
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+
+  // `done` of `total` bytes (0: unknown) of what `label` names.
+  void update(const std::string& label, std::uint64_t done, std::uint64_t total);
+  void say(const std::string& line);
+
+ private:
+  bool due();
+  bool terminal_ = false;
+  bool json_ = false;
+  bool drawn_ = false;
+  std::uint64_t last_ms_ = 0;
+};
+
+}  // namespace dsec::cli

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "base/atomic_file.h"
+#include "base/paths.h"
+#include "base/text.h"
+#include "cli/output.h"
+#include "cli/verbs.h"
+#include "control/client.h"
+#include "launcher/sandbox.h"
+#include "store/store.h"
+
+namespace dsec::cli {
+
+using control::Client;
+using format::RunConfig;
+
+namespace {
+
+void set_variable(SandboxSpec& spec, std::string_view name, std::string_view value) {
+  for (auto& [known, old] : spec.env) {
+    if (known == name) {
+      old = value;
+      return;
+    }
+  }
+  spec.env.emplace_back(name, value);
+}
+
+// -e NAME=VALUE, or -e NAME for the value that we have ourselves.
+Result<void> add_variables(SandboxSpec& spec, const std::vector<std::string>& variables) {
+  for (const std::string& text : variables) {
+    const std::size_t equals = text.find('=');
+    if (equals == 0 || text.empty()) return fail(ErrorCode::invalid, "-e \"{}\" has no name", escaped(text));
+    if (equals != std::string::npos) {
+      set_variable(spec, text.substr(0, equals), text.substr(equals + 1));
+    } else if (const char* value = std::getenv(text.c_str())) {
+      set_variable(spec, text, value);
+    }
+  }
+  return {};
+}
+
+// SRC:DST[:ro|:rw]
+Result<Volume> parse_volume(const std::string& text) {
+  std::vector<std::string_view> parts = split(text, ':');
+  Volume volume;
+  if (parts.size() == 3 && (parts[2] == "ro" || parts[2] == "rw")) {
+    volume.access = parts[2] == "ro" ? Volume::Access::read_only : Volume::Access::read_write;
+    parts.pop_back();
+  }
+  if (parts.size() != 2 || parts[0].empty() || parts[1].empty() || parts[1].front() != '/') {
+    return fail(ErrorCode::invalid, "-v \"{}\": write SOURCE:/TARGET or SOURCE:/TARGET:ro", escaped(text));
+  }
+  volume.source = std::filesystem::absolute(parts[0]);
+  volume.target = parts[1];
+  return volume;
+}
+
+Result<void> set_command(SandboxSpec& spec, const RunArgs& args, const RunConfig& config) {
+  spec.argv = args.command;
+  if (spec.argv.empty()) {
+    spec.argv = config.entrypoint;
+    spec.argv.insert(spec.argv.end(), config.cmd.begin(), config.cmd.end());
+  }
+  if (spec.argv.empty()) {
+    return fail(ErrorCode::invalid, "{} has no command of its own: give one after the name", args.env);
+  }
+  return {};
+}
+
+Result<void> set_limits(SandboxSpec& spec, const RunArgs& args) {
+  spec.limits.cpus = args.cpus;
+  spec.limits.pids = args.pids;
+  if (!args.memory.empty()) spec.limits.memory_bytes = TRY_IN("--memory", parse_size(args.memory));
+  if (!args.shm_size.empty()) spec.shm_bytes = TRY_IN("--shm-size", parse_size(args.shm_size));
+  if (!args.timeout.empty()) spec.timeout = TRY_IN("--timeout", parse_duration(args.timeout));
+  return {};
+}
+
+Result<SandboxSpec> spec_of(const RunArgs& args, const Digest& env, const RunConfig& config) {
+  SandboxSpec spec;
+  spec.id = new_sandbox_id();
+  spec.name = args.name;
+  spec.env_ref = args.env;
+  spec.env_digest = env.hex();
+  spec.env = config.env;
+  TRY(add_variables(spec, args.variables));
+  TRY(set_command(spec, args, config));
+  TRY(set_limits(spec, args));
+  for (const std::string& volume : args.volumes) spec.volumes.push_back(TRY(parse_volume(volume)));
+  spec.workdir = args.workdir.empty() ? config.workdir : args.workdir;
+  spec.user = args.user.empty() ? config.user : args.user;
+  spec.hostname = args.hostname;
+  spec.network = args.network == "host" ? Network::host : Network::none;
+  spec.keep = args.keep ? SandboxSpec::Keep::yes : SandboxSpec::Keep::no;
+  spec.tty = args.tty ? SandboxSpec::Tty::yes : SandboxSpec::Tty::no;
+  return spec;
+}
+
+Json to_json(const SandboxResult& result, const SandboxSpec& spec, double attach_ms, std::uint64_t bytes_fetched) {
+  Json document = {{"id", result.id},
+                   {"env", spec.env_digest},
+                   {"exit_code", result.exit_code},
+                   {"signal", result.signal},
+                   {"timed_out", result.timed_out},
+                   {"oom_killed", result.oom_killed},
+                   {"cause", result.cause},
+                   {"infra", result.infra},
+                   {"bytes_fetched", bytes_fetched},
+                   {"durations_ms",
+                    {{"attach", attach_ms},
+                     {"prepare", result.phases.prepare_ms},
+                     {"rootfs", result.phases.rootfs_ms},
+                     {"start", result.phases.start_ms},
+                     {"run", result.phases.run_ms},
+                     {"cleanup", result.phases.cleanup_ms}}}};
+  if (!result.message.empty()) document["message"] = result.message;
+  if (!result.kept_upper.empty()) document["upper"] = result.kept_upper.native();
+  return document;
+}
+
+// A tree that is attached for one sandbox.
+class AttachedEnv {
+ public:
+  static Result<AttachedEnv> attach(const store::Store& store, const Digest& env, const std::string& id) {
+    Client client = TRY(Client::connect(store.root(), Client::Start::on_demand));
+    const std::string owner = "sandbox:" + id;
+    auto tree = TRY(client.attach(env, control::TreeView::overlay, owner));
+    auto before = TRY(client.usage(env));
+    return AttachedEnv(std::move(client), env, owner, std::move(tree), before);
+  }
+
+  [[nodiscard]] const std::filesystem::path& path() const { return tree_.path; }
+
+  // What came from the store since; ends the use.
+  Result<std::uint64_t> finish() {
+    const auto now = TRY(client_.usage(env_));
+    TRY(client_.detach(owner_));
+    return now.store_bytes - before_.store_bytes;
+  }
+
+ private:
+  AttachedEnv(Client client, const Digest& env, std::string owner, control::AttachedTree tree, control::TreeUsage before)
+      : client_(std::move(client)), env_(env), owner_(std::move(owner)), tree_(std::move(tree)), before_(before) {}
+
+  Client client_;
+  Digest env_;
+  std::string owner_;
+  control::AttachedTree tree_;
+  control::TreeUsage before_;
+};
+
+Result<void> write_record(const RunArgs& args, const Json& record) {
+  const std::string line = dump_json(record) + "\n";
+  if (args.common.json) fmt::print(stderr, "{}", line);
+  if (args.json_file.empty()) return {};
+  const std::filesystem::path path = std::filesystem::absolute(args.json_file);
+  return write_file_atomic(path.parent_path(), path, as_bytes(line));
+}
+
+}  // namespace
+
+Result<int> run_verb(const RunArgs& args) {
+  const auto started = std::chrono::steady_clock::now();
+  const store::Store store = TRY(store::Store::open(default_store(args.common.store)));
+  const Digest digest = TRY(store.resolve(format::RefKind::env, args.env));
+  const format::Env env = TRY(store.read_env(digest));
+  SandboxSpec spec = TRY(spec_of(args, digest, env.config));
+  AttachedEnv attached = TRY(AttachedEnv::attach(store, digest, spec.id));
+  spec.lowers = {attached.path()};
+  const std::chrono::duration<double, std::milli> attach_ms = std::chrono::steady_clock::now() - started;
+
+  auto result = run_sandbox(spec);
+  const auto fetched = attached.finish();
+  if (!result) return tl::unexpected(result.error());
+  if (!result->message.empty()) fmt::print(stderr, "dsec: {}\n", result->message);
+  if (!result->kept_upper.empty()) {
+    fmt::print(stderr, "dsec: kept {} with its changes in {}\n", result->id, result->kept_upper.native());
+  }
+  TRY(write_record(args, to_json(*result, spec, attach_ms.count(), fetched.value_or(0))));
+  return result->exit_code;
+}
+
+}  // namespace dsec::cli

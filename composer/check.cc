@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "composer/check.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <unordered_map>
+
+#include "format/erofs.h"
+#include "format/location_map.h"
+#include "format/recipe.h"
+#include "store/decorators.h"
+#include "store/sources.h"
+
+namespace dsec::composer {
+
+using format::ChunkLocation;
+using format::LayerTree;
+using format::PackEntry;
+using format::RefKind;
+
+namespace {
+
+constexpr std::size_t kReadBytes = 4 << 20;
+
+class Checker {
+ public:
+  Checker(const store::Store& store, const std::function<void(const std::string&)>& progress)
+      : store_(store), progress_(progress), source_(store::verify(store::directory_source(store, io::make_sync_engine()))) {}
+
+  Result<CheckReport> run() {
+    for (const Digest& pack : TRY(store_.list_packs())) check_pack(pack);
+    for (const Digest& layer : TRY(store_.list_layers())) check_layer(layer);
+    for (const Digest& env : TRY(store_.list_envs())) check_env(env);
+    TRY(check_refs(RefKind::env));
+    TRY(check_refs(RefKind::layer));
+    name_the_hurt();
+    return std::move(report_);
+  }
+
+ private:
+  void say(const std::string& line) {
+    if (progress_) progress_(line);
+  }
+
+  void problem(std::string what, std::string name, std::string message) {
+    report_.problems.push_back({std::move(what), std::move(name), std::move(message), {}});
+  }
+
+  // --- packs ---
+
+  void check_pack(const Digest& pack) {
+    say(fmt::format("pack {}", pack.brief()));
+    ++report_.packs;
+    auto entries = store_.read_pack_index(pack);
+    if (!entries) {
+      problem("pack", pack.hex(), entries.error().message);
+      return;
+    }
+    auto& known = packs_[pack];
+    auto outcome = [&]() -> Result<void> {
+      const Fd fd = TRY(open_file(store_.pack_path(pack), O_RDONLY));
+      std::size_t damaged = 0;
+      for (const PackEntry& entry : *entries) {
+        if (TRY(chunk_is_good(fd, entry))) known.emplace(entry.digest, entry);
+        else if (++damaged == 1) problem("pack", pack.hex(), fmt::format("chunk {} at {} is damaged", entry.digest.hex(), entry.offset));
+      }
+      report_.chunks += entries->size();
+      if (damaged > 1) problem("pack", pack.hex(), fmt::format("{} chunks in all are damaged", damaged));
+      const Digest digest = TRY(digest_of(fd));
+      if (digest != pack && damaged == 0) problem("pack", pack.hex(), "the file does not have the digest in its name");
+      return {};
+    }();
+    if (!outcome) problem("pack", pack.hex(), outcome.error().message);
+  }
+
+  static Result<bool> chunk_is_good(const Fd& fd, const PackEntry& entry) {
+    Bytes stored(entry.stored_bytes);
+    TRY(pread_exact(fd, stored, entry.offset));
+    const auto plain = format::decode_chunk(entry.codec, stored, entry.plain_bytes);
+    return plain && sha256(*plain) == entry.digest;
+  }
+
+  Result<Digest> digest_of(const Fd& fd) {
+    Sha256 hash;
+    Bytes buffer(kReadBytes);
+    while (const std::size_t n = TRY(read_some(fd, buffer))) {
+      hash.update(ByteView(buffer).first(n));
+      report_.pack_bytes += n;
+    }
+    return hash.finish();
+  }
+
+  // --- layers ---
+
+  void check_layer(const Digest& layer) {
+    say(fmt::format("layer {}", layer.brief()));
+    ++report_.layers;
+    auto image = store_.read_layer_image(layer);
+    if (!image) return layer_problem("layer", layer, image.error().message);
+    const auto tree = format::read_layer(*image);
+    if (!tree) return layer_problem("layer", layer, tree.error().message);
+    const auto bytes = store_.read_layer_map(layer);
+    if (!bytes) return layer_problem("map", layer, bytes.error().message);
+    const auto map = format::LocationMapView::open(*bytes);
+    if (!map) return layer_problem("map", layer, map.error().message);
+    check_objects(layer, *tree, *map);
+  }
+
+  void layer_problem(const char* what, const Digest& layer, std::string message) {
+    bad_layers_.insert(layer);
+    problem(what, layer.hex(), std::move(message));
+  }
+
+  void check_objects(const Digest& layer, const LayerTree& tree, const format::LocationMapView& map) {
+    std::size_t missing = 0;
+    std::string first;
+    std::set<Digest> done;
+    for (format::InodeId id = 0; id < tree.capacity(); ++id) {
+      const Digest& object = tree.inode(id).object;
+      if (object.is_zero() || !done.insert(object).second) continue;
+      auto outcome = check_object(layer, object, map);
+      if (outcome) continue;
+      if (++missing == 1) first = outcome.error().message;
+    }
+    if (missing > 0) layer_problem("map", layer, fmt::format("{} of {} objects cannot be read: {}", missing, done.size(), first));
+  }
+
+  Result<void> check_object(const Digest& layer, const Digest& object, const format::LocationMapView& map) {
+    const ChunkLocation location = TRY(check_place(object, map));
+    if (location.plain_bytes <= format::kRecipeMagic.size()) return {};
+    const store::Chunk chunk = TRY(source_->fetch({object, location, layer}, store::Deadline::max()));
+    if (!format::looks_like_recipe(*chunk.bytes)) return {};
+    for (const format::RecipePart& part : TRY(format::read_recipe(*chunk.bytes)).parts) {
+      if (!part.is_hole()) TRY(check_place(part.chunk, map));
+    }
+    return {};
+  }
+
+  // What the map says must be what a good pack says.
+  Result<ChunkLocation> check_place(const Digest& digest, const format::LocationMapView& map) {
+    const ChunkLocation location = TRY(map.find(digest));
+    const auto pack = packs_.find(location.pack);
+    if (pack == packs_.end()) {
+      return fail(ErrorCode::corrupt, "chunk {} is in pack {}, which is missing or damaged", digest.hex(), location.pack.hex());
+    }
+    const auto entry = pack->second.find(digest);
+    if (entry == pack->second.end()) {
+      return fail(ErrorCode::corrupt, "pack {} does not have a good chunk {}", location.pack.hex(), digest.hex());
+    }
+    const PackEntry& there = entry->second;
+    const bool same = there.offset == location.offset && there.stored_bytes == location.stored_bytes &&
+                      there.plain_bytes == location.plain_bytes && there.codec == location.codec;
+    if (!same) return fail(ErrorCode::corrupt, "chunk {} is elsewhere in pack {}", digest.hex(), location.pack.hex());
+    return location;
+  }
+
+  // --- environments and refs ---
+
+  void check_env(const Digest& env) {
+    ++report_.envs;
+    const auto document = store_.read_env(env);
+    if (!document) {
+      bad_envs_.insert(env);
+      problem("env", env.hex(), document.error().message);
+      return;
+    }
+    layers_of_[env] = document->layers;
+    for (const Digest& layer : document->layers) {
+      if (store_.has_layer(layer)) continue;
+      bad_layers_.insert(layer);
+      problem("env", env.hex(), fmt::format("its layer {} is missing", layer.hex()));
+    }
+  }
+
+  Result<void> check_refs(RefKind kind) {
+    const std::vector<store::RefEntry> refs = TRY(store_.list_refs(kind));
+    report_.refs += refs.size();
+    for (const store::RefEntry& entry : refs) {
+      const std::string name = to_string(kind, entry.ref);
+      if (kind == RefKind::env) names_of_[entry.digest].push_back(name);
+      const bool there = layers_of_.count(entry.digest) > 0 || bad_envs_.count(entry.digest) > 0;
+      if (!there) problem("ref", name, fmt::format("it names {}, which is not in the store", entry.digest.hex()));
+    }
+    return {};
+  }
+
+  // A pack hurts the layers whose objects it should hold; those were found bad through their maps.
+  void name_the_hurt() {
+    std::map<std::string, std::vector<std::string>> hurt_by_layer;
+    std::set<std::string> all;
+    for (const auto& [env, layers] : layers_of_) {
+      const auto named = names_of_.find(env);
+      const std::vector<std::string> names =
+          named == names_of_.end() ? std::vector<std::string>{} : named->second;
+      for (const Digest& layer : layers) {
+        if (bad_layers_.count(layer) == 0) continue;
+        auto& hurt = hurt_by_layer[layer.hex()];
+        hurt.insert(hurt.end(), names.begin(), names.end());
+        all.insert(names.begin(), names.end());
+      }
+    }
+    for (CheckProblem& found : report_.problems) {
+      if (found.what == "layer" || found.what == "map") found.hurts = hurt_by_layer[found.name];
+      if (found.what == "pack") found.hurts.assign(all.begin(), all.end());
+      if (found.what == "env") {
+        const auto digest = Digest::parse(found.name);
+        if (digest && names_of_.count(*digest) > 0) found.hurts = names_of_[*digest];
+      }
+      std::sort(found.hurts.begin(), found.hurts.end());
+      found.hurts.erase(std::unique(found.hurts.begin(), found.hurts.end()), found.hurts.end());
+    }
+  }
+
+  const store::Store& store_;
+  const std::function<void(const std::string&)>& progress_;
+  std::unique_ptr<store::ChunkSource> source_;
+  std::unordered_map<Digest, std::unordered_map<Digest, PackEntry>> packs_;  // good chunks of readable packs
+  std::set<Digest> bad_layers_;
+  std::set<Digest> bad_envs_;
+  std::map<Digest, std::vector<Digest>> layers_of_;
+  std::map<Digest, std::vector<std::string>> names_of_;
+  CheckReport report_;
+};
+
+}  // namespace
+
+Result<CheckReport> check_store(const store::Store& store, const std::function<void(const std::string&)>& progress) {
+  return Checker(store, progress).run();
+}
+
+}  // namespace dsec::composer
