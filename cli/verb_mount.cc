@@ -40,7 +40,7 @@ Result<int> mount_verb(const MountArgs& args) {
   }
   const MountRecord record{directory, fs::canonical(store.root()), env.hex()};
   Client client = TRY(Client::connect(store.root(), Client::Start::on_demand));
-  const auto tree = TRY(client.attach(env, control::TreeView::plain, record.owner()));
+  const auto tree = TRY(client.attach(env, control::TreeView::plain, record.owner(), Client::Lease::until_detached));
   auto bound = save_record(record);
   if (bound) bound = bind_tree(tree.path, directory);
   if (!bound) {

@@ -128,7 +128,7 @@ class AttachedEnv {
   static Result<AttachedEnv> attach(const store::Store& store, const Digest& env, const std::string& id) {
     Client client = TRY(Client::connect(store.root(), Client::Start::on_demand));
     const std::string owner = "sandbox:" + id;
-    auto tree = TRY(client.attach(env, control::TreeView::overlay, owner));
+    auto tree = TRY(client.attach(env, control::TreeView::overlay, owner, Client::Lease::with_connection));
     auto before = TRY(client.usage(env));
     return AttachedEnv(std::move(client), env, owner, std::move(tree), before);
   }
@@ -161,9 +161,8 @@ Result<void> write_record(const RunArgs& args, const Json& record) {
   return write_file_atomic(path.parent_path(), path, as_bytes(line));
 }
 
-}  // namespace
-
-Result<int> run_verb(const RunArgs& args) {
+// Everything up to the record.
+Result<int> run_sandboxed(const RunArgs& args) {
   const auto started = std::chrono::steady_clock::now();
   const store::Store store = TRY(store::Store::open(default_store(args.common.store)));
   const Digest digest = TRY(store.resolve(format::RefKind::env, args.env));
@@ -182,6 +181,25 @@ Result<int> run_verb(const RunArgs& args) {
   }
   TRY(write_record(args, to_json(*result, spec, attach_ms.count(), fetched.value_or(0))));
   return result->exit_code;
+}
+
+}  // namespace
+
+Result<int> run_verb(const RunArgs& args) {
+  auto code = run_sandboxed(args);
+  if (code || (!args.common.json && args.json_file.empty())) return code;
+  // It never came to a sandbox: the record says so, and that the command is not to blame.
+  fmt::print(stderr, "dsec: {}\n", code.error().message);
+  TRY(write_record(args, {{"exit_code", kExitFailure},
+                          {"signal", 0},
+                          {"timed_out", false},
+                          {"oom_killed", false},
+                          {"cause", "infra_setup"},
+                          {"infra", true},
+                          {"error", to_string(code.error().code)},
+                          {"message", code.error().message},
+                          {"bytes_fetched", 0}}));
+  return kExitFailure;
 }
 
 }  // namespace dsec::cli

@@ -30,22 +30,31 @@ using namespace launcher;  // NOLINT(google-build-using-namespace): this file is
 
 constexpr std::uint64_t kMaxResult = 1u << 20;
 
+Result<fs::path> current_directory() {
+  std::error_code error;
+  fs::path here = fs::current_path(error);
+  if (error) return fail_sys(error.value(), "find the current directory");
+  return here;
+}
+
 // A specification as the monitor needs it: with an id and absolute paths that exist.
 Result<SandboxSpec> complete(SandboxSpec spec) {
   TRY(validate_spec(spec));
   if (spec.id.empty()) spec.id = new_sandbox_id();
+  const fs::path here = TRY(current_directory());
   for (fs::path& lower : spec.lowers) {
-    lower = fs::absolute(lower);
-    if (!fs::is_directory(lower)) return fail(ErrorCode::not_found, "there is no directory {}", lower.native());
+    lower = here / lower;
+    std::error_code error;
+    if (!fs::is_directory(lower, error)) return fail(ErrorCode::not_found, "there is no directory {}", lower.native());
   }
   for (Volume& volume : spec.volumes) {
-    volume.source = fs::absolute(volume.source);
+    volume.source = here / volume.source;
     if (::access(volume.source.c_str(), F_OK) != 0) {
       return fail(ErrorCode::not_found, "the source {} of the volume at {} does not exist", volume.source.native(),
                   volume.target);
     }
   }
-  if (!spec.writable_root.empty()) spec.writable_root = fs::absolute(spec.writable_root);
+  if (!spec.writable_root.empty()) spec.writable_root = (here / spec.writable_root).lexically_normal();
   if (spec.tty == SandboxSpec::Tty::yes && ::isatty(spec.stdio.in) == 0) {
     return fail(ErrorCode::invalid, "a terminal was asked for, but standard input is none");
   }
@@ -99,7 +108,7 @@ Result<std::string> read_to_end(const Fd& pipe) {
 Result<ChildProcess> spawn_monitor(const SandboxSpec& spec, const Fd& document, const Fd& result, const Fd& control) {
   SpawnOptions options;
   options.argv = {sibling_program("dsec-monitor"), spec.id};
-  options.fds = {{spec.stdio.in, 0},          {spec.stdio.out, 1},       {spec.stdio.err, 2},
+  options.fds = {{spec.stdio.in, 0},        {spec.stdio.out, 1},       {spec.stdio.err, 2},
                  {document.get(), kSpecFd}, {result.get(), kResultFd}, {control.get(), kControlFd}};
   // Without a terminal of its own the sandbox gets a terminal's signals through us alone; with one the runtime must be
   // in the foreground to use ours.
@@ -162,7 +171,8 @@ Result<SandboxResult> run_sandbox(const SandboxSpec& wanted) {
   std::optional<SignalRelay> relay;
   if (spec.signals == SandboxSpec::Signals::forward) relay.emplace(TRY(SignalRelay::to(control.ours.get())));
 
-  ChildProcess monitor = TRY_IN("start the sandbox's monitor", spawn_monitor(spec, document, answer.write_end, control.theirs));
+  ChildProcess monitor =
+      TRY_IN("start the sandbox's monitor", spawn_monitor(spec, document, answer.write_end, control.theirs));
   answer.write_end.reset();
   control.theirs.reset();
   const std::string text = TRY(read_to_end(answer.read_end));
@@ -171,8 +181,9 @@ Result<SandboxResult> run_sandbox(const SandboxSpec& wanted) {
     return result_from_json(text);
   }
   const ExitStatus ended = TRY(monitor.wait());
-  return monitor_lost(spec, ended.signal != 0 ? fmt::format("the sandbox's monitor was killed by signal {}", ended.signal)
-                                              : fmt::format("the sandbox's monitor ended with status {}", ended.code));
+  return monitor_lost(spec, ended.signal != 0
+                                ? fmt::format("the sandbox's monitor was killed by signal {}", ended.signal)
+                                : fmt::format("the sandbox's monitor ended with status {}", ended.code));
 }
 
 }  // namespace dsec

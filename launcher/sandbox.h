@@ -52,13 +52,13 @@ struct Stdio {
 };
 
 struct SandboxSpec {
-  enum class Keep { no, yes };        // yes: the writable layer stays until remove_sandbox()
-  enum class Tty { no, yes };         // yes: a terminal of its own; stdio.in must be a terminal
+  enum class Keep { no, yes };            // yes: the writable layer stays until remove_sandbox()
+  enum class Tty { no, yes };             // yes: a terminal of its own; stdio.in must be a terminal
   enum class Signals { forward, leave };  // forward: signals that reach this process go to the command
 
-  std::string id;    // empty: generated; [A-Za-z0-9][A-Za-z0-9_.-]{0,63}, unique under one state directory
-  std::string name;  // empty: none; the same letters, unique among sandboxes that run or are kept
-  std::string env_ref;     // labels, for lists only
+  std::string id;       // empty: generated; [A-Za-z0-9][A-Za-z0-9_.-]{0,63}, unique under one state directory
+  std::string name;     // empty: none; the same letters, unique among sandboxes that run or are kept
+  std::string env_ref;  // labels, for lists only
   std::string env_digest;
 
   std::vector<std::filesystem::path> lowers;  // read-only trees, bottom first; usually one, an env's lazyfs directory
@@ -100,7 +100,7 @@ struct SandboxResult {
   };
   std::string id;
   int exit_code = 125;
-  int signal = 0;          // that killed the command, 0 if none
+  int signal = 0;  // that killed the command, 0 if none
   bool timed_out = false;
   bool oom_killed = false;  // something in the sandbox was killed at the memory limit, if not the command itself
   std::string cause;
@@ -118,8 +118,9 @@ struct SandboxResult {
 // those set to SIG_IGN stay ignored); the second SIGINT kills the sandbox. When the process dies, so does the sandbox.
 // Thread-safe: many may run at once, and all of them get the signals.
 //
-// On return nothing of the sandbox runs, is mounted or has a cgroup, and its id and name are free. Its files are deleted
-// after that, by its monitor, which goes on when this process ends (and whose work a sweep finishes if it is killed).
+// On return nothing of the sandbox runs, is mounted or has a cgroup, and its id and name are free. Its files are
+// deleted after that, by its monitor, which goes on when this process ends (and whose work a sweep finishes if it is
+// killed).
 Result<SandboxResult> run_sandbox(const SandboxSpec& spec);
 inline constexpr std::chrono::seconds kSweepInterval{10};
 

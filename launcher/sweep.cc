@@ -75,8 +75,10 @@ Result<Orphans> collect_orphans(SweepReport& report) {
 }
 
 void note(SweepReport& report, const std::string& id, const Result<void>& removed) {
-  if (removed) report.removed.push_back(id);
-  else report.failures.push_back(fmt::format("{}: {}", id, removed.error().message));
+  if (removed)
+    report.removed.push_back(id);
+  else
+    report.failures.push_back(fmt::format("{}: {}", id, removed.error().message));
 }
 
 }  // namespace
@@ -140,6 +142,14 @@ std::string state_of(const std::string& id, const std::optional<LiveSandbox>& li
   return ::access((sandboxes_dir() / id / "result.json").c_str(), F_OK) == 0 ? "kept" : "dead";
 }
 
+void describe(const SandboxSpec& spec, const std::filesystem::path& dir, SandboxInfo& info) {
+  info.name = spec.name;
+  info.env_ref = spec.env_ref;
+  info.env_digest = spec.env_digest;
+  info.argv = spec.argv;
+  info.upper = writable_dir(spec, dir) / "upper";
+}
+
 }  // namespace
 
 Result<std::vector<SandboxInfo>> list_sandboxes() {
@@ -149,19 +159,15 @@ Result<std::vector<SandboxInfo>> list_sandboxes() {
     const std::filesystem::path dir = sandboxes_dir() / id;
     const Result<std::string> text = read_small_file(dir / "spec.json");
     if (!text) continue;  // appearing or disappearing
-    const SandboxSpec spec = TRY_IN(dir.native(), spec_from_json(*text));
     const std::optional<LiveSandbox> live = live_sandbox(id);
     SandboxInfo info;
     info.id = id;
-    info.name = spec.name;
-    info.env_ref = spec.env_ref;
-    info.env_digest = spec.env_digest;
-    info.argv = spec.argv;
-    info.created_at = TRY(created_at_from_json(*text));
     if (live) info.monitor_pid = live->monitor;
     if (live) info.init_pid = live->init;
     info.state = state_of(id, live);
-    info.upper = writable_dir(spec, dir) / "upper";
+    // Another version may have written it; what is alive must be shown even so.
+    if (const Result<SandboxSpec> spec = spec_from_json(*text)) describe(*spec, dir, info);
+    info.created_at = created_at_from_json(*text).value_or("");
     list.push_back(std::move(info));
   }
   return list;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * dsec-init: process 1 of a sandbox. Starts the command, forwards signals to it, reaps orphans, and tells the monitor how
- * the command ended. Dies with the runtime and with the monitor. Static and small: it is executed once per sandbox.
+ * dsec-init: process 1 of a sandbox. Starts the command, forwards signals to it, reaps orphans, and tells the monitor
+ * how the command ended. Dies with the runtime and with the monitor. Static and small: it runs once per sandbox.
  *
  *   dsec-init pipe|tty COMMAND [ARGUMENT...]
  */
@@ -41,8 +41,8 @@ static void give_up(int error) {
   _exit(kFailed);
 }
 
-/* execve along $PATH, as shells do: the first that can be executed; EACCES when one was found that cannot. A file that is
- * no program is not given to a shell. Returns errno. */
+/* execve along $PATH, as shells do: the first that can be executed; EACCES when one was found that cannot. A file that
+ * is no program is not given to a shell. Returns errno. */
 static int execute(char **argv) {
   const char *name = argv[0];
   const char *path = getenv("PATH");

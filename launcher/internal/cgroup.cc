@@ -108,7 +108,8 @@ fs::path base_group(const MountEntry& mount, std::string_view own) {
   return own.empty() ? root : root / own;
 }
 
-Result<std::unique_ptr<CgroupDriver>> make_cgroup_driver(std::span<const MountEntry> mounts, std::string_view own_groups) {
+Result<std::unique_ptr<CgroupDriver>> make_cgroup_driver(std::span<const MountEntry> mounts,
+                                                         std::string_view own_groups) {
   if (auto driver = make_cgroup_v1(mounts, own_groups)) return driver;
   if (auto driver = make_cgroup_v2(mounts, own_groups)) return driver;
   return fail(ErrorCode::unsupported, "no cgroup hierarchy is mounted: mount -t cgroup2 none /sys/fs/cgroup");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Control groups: limits, accounting and the list of everything that runs in a sandbox.
 //
-// One interface over version 1 (Documentation/admin-guide/cgroup-v1), where each controller is a hierarchy, and version 2
-// (Documentation/admin-guide/cgroup-v2.rst). On a hybrid host the limits are those of version 1. A sandbox's group is
+// One interface over version 1 (Documentation/admin-guide/cgroup-v1), where each controller is a hierarchy, and version
+// 2 (Documentation/admin-guide/cgroup-v2.rst). On a hybrid host the limits are those of version 1. A sandbox's group is
 // dsec/<id> below the root of each hierarchy, or below our own group where the root cannot be written.
 #pragma once
 
@@ -56,7 +56,8 @@ class CgroupDriver {
 
 // The driver for these mounts; `own_groups` is the text of /proc/self/cgroup. `unsupported` when no cgroup hierarchy is
 // mounted.
-Result<std::unique_ptr<CgroupDriver>> make_cgroup_driver(std::span<const MountEntry> mounts, std::string_view own_groups);
+Result<std::unique_ptr<CgroupDriver>> make_cgroup_driver(std::span<const MountEntry> mounts,
+                                                         std::string_view own_groups);
 // The driver for this process.
 Result<std::unique_ptr<CgroupDriver>> detect_cgroups();
 

@@ -87,7 +87,8 @@ class CgroupV1 : public CgroupDriver {
       for (const Hierarchy& hierarchy : hierarchies_) {
         if (hierarchy.has(name)) return {};
       }
-      return fail(ErrorCode::unsupported, "the {} controller of cgroup v1 is not mounted, so its limit cannot be set", name);
+      return fail(ErrorCode::unsupported, "the {} controller of cgroup v1 is not mounted, so its limit cannot be set",
+                  name);
     };
     if (limits.memory_bytes) TRY(need("memory"));
     if (limits.cpus) TRY(need("cpu"));
@@ -121,7 +122,8 @@ class CgroupV1 : public CgroupDriver {
 
   static Result<void> limit_devices(const fs::path& group) {
     TRY(write_knob(group / "devices.deny", "a"));
-    for (const DeviceRule& rule : default_device_rules()) TRY(write_knob(group / "devices.allow", v1_device_rule(rule)));
+    for (const DeviceRule& rule : default_device_rules())
+      TRY(write_knob(group / "devices.allow", v1_device_rule(rule)));
     return {};
   }
 
@@ -149,7 +151,8 @@ std::unique_ptr<CgroupDriver> make_cgroup_v1(std::span<const MountEntry> mounts,
     Hierarchy hierarchy;
     for (const std::string_view option : split(mount.options, ',')) {
       const bool ours = std::find(kControllers.begin(), kControllers.end(), option) != kControllers.end();
-      const bool seen = std::any_of(hierarchies.begin(), hierarchies.end(), [&](const auto& h) { return h.has(option); });
+      const bool seen =
+          std::any_of(hierarchies.begin(), hierarchies.end(), [&](const auto& h) { return h.has(option); });
       if (ours && !seen) hierarchy.controllers.emplace_back(option);
     }
     if (hierarchy.controllers.empty()) continue;

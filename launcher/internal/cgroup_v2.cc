@@ -68,8 +68,8 @@ class CgroupV2 : public CgroupDriver {
         if (there) enabled = write_knob(directory / "cgroup.subtree_control", fmt::format("+{}", name));
         if (!needed) continue;
         if (!there) {
-          return fail(ErrorCode::unsupported, "the {} controller is not available in {}, so its limit cannot be set", name,
-                      directory.native());
+          return fail(ErrorCode::unsupported, "the {} controller is not available in {}, so its limit cannot be set",
+                      name, directory.native());
         }
         TRY_IN(fmt::format("enable the {} controller", name), enabled);
       }

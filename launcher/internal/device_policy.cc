@@ -55,8 +55,12 @@ struct bpf_insn insn(int code, int dst, int src, int off, std::int32_t imm) {
 struct bpf_insn load(int dst, std::size_t offset) {
   return insn(BPF_LDX | BPF_MEM | BPF_W, dst, BPF_REG_1, static_cast<int>(offset), 0);
 }
-struct bpf_insn set(int dst, std::int32_t value) { return insn(BPF_ALU64 | BPF_MOV | BPF_K, dst, 0, 0, value); }
-struct bpf_insn exit_program() { return insn(BPF_JMP | BPF_EXIT, 0, 0, 0, 0); }
+struct bpf_insn set(int dst, std::int32_t value) {
+  return insn(BPF_ALU64 | BPF_MOV | BPF_K, dst, 0, 0, value);
+}
+struct bpf_insn exit_program() {
+  return insn(BPF_JMP | BPF_EXIT, 0, 0, 0, 0);
+}
 
 // The checks of one rule; each leaves a jump whose distance to the next rule is filled in at the end.
 void append_rule(std::vector<struct bpf_insn>& program, const DeviceRule& rule) {

@@ -19,7 +19,7 @@ struct DeviceRule {
   char type = 'c';                     // 'c' or 'b'
   std::optional<std::uint32_t> major;  // not set: any
   std::optional<std::uint32_t> minor;
-  const char* access = "rwm";          // of r(ead), w(rite), m(knod)
+  const char* access = "rwm";  // of r(ead), w(rite), m(knod)
 };
 
 // Any node may be made; only those that Docker lets through may be opened.
@@ -28,8 +28,8 @@ std::span<const DeviceRule> default_device_rules();
 // As devices.allow takes it: "c 1:3 rwm".
 std::string v1_device_rule(const DeviceRule& rule);
 
-// A program of type BPF_PROG_TYPE_CGROUP_DEVICE that returns 1 when all of the access that is asked for is allowed by one
-// rule, else 0. The context is struct bpf_cgroup_dev_ctx (include/uapi/linux/bpf.h).
+// A program of type BPF_PROG_TYPE_CGROUP_DEVICE that returns 1 when all of the access that is asked for is allowed by
+// one rule, else 0. The context is struct bpf_cgroup_dev_ctx (include/uapi/linux/bpf.h).
 std::vector<struct bpf_insn> device_program(std::span<const DeviceRule> rules);
 
 // Loads the program and attaches it to a cgroup v2 directory. It goes with the directory.

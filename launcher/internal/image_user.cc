@@ -36,7 +36,8 @@ std::optional<PasswdEntry> find_user(std::string_view passwd, std::string_view w
     const std::optional<std::uint32_t> uid = number(fields[2]);
     const std::optional<std::uint32_t> gid = number(fields[3]);
     if (!uid || !gid) continue;
-    if (fields[0] == wanted || (wanted_uid && *uid == *wanted_uid)) return PasswdEntry{fields[0], *uid, *gid, fields[5]};
+    if (fields[0] == wanted || (wanted_uid && *uid == *wanted_uid))
+      return PasswdEntry{fields[0], *uid, *gid, fields[5]};
   }
   return std::nullopt;
 }

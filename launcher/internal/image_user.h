@@ -21,8 +21,8 @@ struct ImageUser {
 };
 
 // `user` is "", "name", "uid", "name:group", "uid:gid", as Docker reads them: a number need not be in the files; a name
-// must; additional groups are those that list the user, and none when a group is given. `not_found` says which name is in
-// which file not. A file that is missing counts as empty.
+// must; additional groups are those that list the user, and none when a group is given. `not_found` says which name is
+// in which file not. A file that is missing counts as empty.
 Result<ImageUser> resolve_user(std::string_view user, std::string_view passwd, std::string_view group);
 
 // The same with the files of the root file system.

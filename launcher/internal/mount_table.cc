@@ -3,8 +3,8 @@
 
 #include <sys/mount.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <ranges>
 
 #include "base/fd.h"
 #include "base/text.h"
@@ -56,8 +56,9 @@ Result<std::vector<MountEntry>> read_mounts() {
 Result<void> detach_mounts_below(const std::filesystem::path& dir) {
   const std::string exact = dir.native();
   const std::string below = exact + "/";
-  const std::vector<MountEntry> mounts = TRY(read_mounts());
-  for (const MountEntry& mount : std::views::reverse(mounts)) {
+  std::vector<MountEntry> mounts = TRY(read_mounts());
+  std::reverse(mounts.begin(), mounts.end());
+  for (const MountEntry& mount : mounts) {
     if (mount.mount_point != exact && !starts_with(mount.mount_point, below)) continue;
     if (::umount2(mount.mount_point.c_str(), MNT_DETACH | UMOUNT_NOFOLLOW) != 0 && errno != EINVAL) {
       return fail_sys(errno, fmt::format("unmount {}", mount.mount_point));

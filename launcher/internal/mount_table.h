@@ -12,10 +12,10 @@
 namespace dsec::launcher {
 
 struct MountEntry {
-  std::string root;        // which directory of the file system is mounted
+  std::string root;  // which directory of the file system is mounted
   std::string mount_point;
-  std::string type;        // "cgroup", "overlay", ...
-  std::string options;     // of the file system, separated by commas
+  std::string type;     // "cgroup", "overlay", ...
+  std::string options;  // of the file system, separated by commas
 };
 
 // Parses the text of a mountinfo file. Lines that cannot be parsed are skipped: a new kernel may add fields.

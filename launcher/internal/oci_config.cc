@@ -14,14 +14,14 @@ namespace {
 namespace fs = std::filesystem;
 
 // Docker's defaults (github.com/moby/moby, daemon/pkg/oci).
-constexpr const char* kCapabilities[] = {
-    "CAP_CHOWN",   "CAP_DAC_OVERRIDE", "CAP_FSETID",       "CAP_FOWNER",     "CAP_MKNOD", "CAP_NET_RAW",     "CAP_SETGID",
-    "CAP_SETUID",  "CAP_SETFCAP",      "CAP_SETPCAP",      "CAP_NET_BIND_SERVICE",        "CAP_SYS_CHROOT", "CAP_KILL",
-    "CAP_AUDIT_WRITE"};
-constexpr const char* kMaskedPaths[] = {
-    "/proc/asound",       "/proc/acpi",         "/proc/interrupts", "/proc/kcore",
-    "/proc/keys",         "/proc/latency_stats", "/proc/timer_list", "/proc/timer_stats",
-    "/proc/sched_debug",  "/proc/scsi",         "/sys/firmware",    "/sys/devices/virtual/powercap"};
+constexpr const char* kCapabilities[] = {"CAP_CHOWN",   "CAP_DAC_OVERRIDE", "CAP_FSETID",           "CAP_FOWNER",
+                                         "CAP_MKNOD",   "CAP_NET_RAW",      "CAP_SETGID",           "CAP_SETUID",
+                                         "CAP_SETFCAP", "CAP_SETPCAP",      "CAP_NET_BIND_SERVICE", "CAP_SYS_CHROOT",
+                                         "CAP_KILL",    "CAP_AUDIT_WRITE"};
+constexpr const char* kMaskedPaths[] = {"/proc/asound",     "/proc/acpi",        "/proc/interrupts",
+                                        "/proc/kcore",      "/proc/keys",        "/proc/latency_stats",
+                                        "/proc/timer_list", "/proc/timer_stats", "/proc/sched_debug",
+                                        "/proc/scsi",       "/sys/firmware",     "/sys/devices/virtual/powercap"};
 constexpr const char* kReadOnlyPaths[] = {"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"};
 constexpr std::uint64_t kMaxOpenFiles = 1048576;
 
@@ -44,7 +44,10 @@ Json bind_mount(const std::string& target, const fs::path& source, std::vector<s
 Json capabilities(const ImageUser& user) {
   const Json all = texts(kCapabilities);
   const Json held = user.uid == 0 ? all : Json::array();
-  return {{"bounding", all}, {"permitted", held}, {"effective", held}, {"inheritable", Json::array()},
+  return {{"bounding", all},
+          {"permitted", held},
+          {"effective", held},
+          {"inheritable", Json::array()},
           {"ambient", Json::array()}};
 }
 
@@ -75,7 +78,8 @@ void add_cgroup_mounts(const OciInputs& inputs, Json& mounts) {
   }
   const std::vector<std::string> options{"bind", "rprivate", "nosuid", "noexec", "nodev", "ro"};
   mounts.push_back(bind_mount(kTop, inputs.cgroup_top, options));
-  for (const CgroupView& view : views) mounts.push_back(bind_mount(fmt::format("{}/{}", kTop, view.name), view.directory, options));
+  for (const CgroupView& view : views)
+    mounts.push_back(bind_mount(fmt::format("{}/{}", kTop, view.name), view.directory, options));
 }
 
 Json mounts(const SandboxSpec& spec, const OciInputs& inputs) {
@@ -95,9 +99,11 @@ Json mounts(const SandboxSpec& spec, const OciInputs& inputs) {
   }
   for (const Volume& volume : spec.volumes) {
     std::vector<std::string> options{"rbind", "rprivate"};
+    std::error_code error;
     // "rro" covers the mounts below as well; crun takes it for directories only, and a file has none below.
     if (volume.access == Volume::Access::read_only) options.emplace_back("ro");
-    if (volume.access == Volume::Access::read_only && fs::is_directory(volume.source)) options.emplace_back("rro");
+    if (volume.access == Volume::Access::read_only && fs::is_directory(volume.source, error))
+      options.emplace_back("rro");
     list.push_back(bind_mount(volume.target, volume.source, std::move(options)));
   }
   return list;
@@ -119,9 +125,10 @@ Json seccomp_section() {
   rules.push_back({{"names", texts(allowed_calls())}, {"action", "SCMP_ACT_ALLOW"}});
   for (const NumberedCall& call : allowed_new_calls()) rules[0]["names"].push_back(call.name);
   for (const ArgumentRule& rule : argument_rules()) {
-    const Json argument = {{"index", rule.argument}, {"op", comparison(rule.compare)}, {"value", rule.value},
-                           {"valueTwo", rule.masked}};
-    rules.push_back({{"names", Json::array({rule.call})}, {"action", "SCMP_ACT_ALLOW"}, {"args", Json::array({argument})}});
+    const Json argument = {
+        {"index", rule.argument}, {"op", comparison(rule.compare)}, {"value", rule.value}, {"valueTwo", rule.masked}};
+    rules.push_back(
+        {{"names", Json::array({rule.call})}, {"action", "SCMP_ACT_ALLOW"}, {"args", Json::array({argument})}});
   }
   rules.push_back({{"names", texts(absent_calls())}, {"action", "SCMP_ACT_ERRNO"}, {"errnoRet", 38}});
   return {{"defaultAction", "SCMP_ACT_ERRNO"},
@@ -147,10 +154,13 @@ std::vector<std::string> command_environment(const SandboxSpec& spec, const Imag
   std::vector<std::pair<std::string, std::string>> all{
       {"PATH", kPath}, {"HOSTNAME", spec.hostname.empty() ? spec.id : spec.hostname}, {"HOME", user.home}};
   if (spec.tty == SandboxSpec::Tty::yes) all.emplace_back("TERM", "xterm");
-  for (const auto& [name, value] : spec.env) {
-    const auto same = std::find_if(all.begin(), all.end(), [&](const auto& entry) { return entry.first == name; });
-    if (same != all.end()) same->second = value;
-    else all.emplace_back(name, value);
+  for (const auto& wanted : spec.env) {
+    const auto same =
+        std::find_if(all.begin(), all.end(), [&](const auto& entry) { return entry.first == wanted.first; });
+    if (same != all.end())
+      *same = wanted;
+    else
+      all.push_back(wanted);
   }
   std::vector<std::string> environment;
   for (const auto& [name, value] : all) environment.push_back(name + "=" + value);

@@ -17,14 +17,14 @@ namespace dsec::launcher {
 // All that the document depends on besides the specification.
 struct OciInputs {
   ImageUser user;
-  std::filesystem::path root;            // the mounted overlay
-  std::filesystem::path init;            // dsec-init on the host
-  std::filesystem::path etc;             // directory with hosts, hostname and resolv.conf for this sandbox
-  std::filesystem::path cgroup_top;      // cgroup v1: a directory with one empty directory for each view
+  std::filesystem::path root;        // the mounted overlay
+  std::filesystem::path init;        // dsec-init on the host
+  std::filesystem::path etc;         // directory with hosts, hostname and resolv.conf for this sandbox
+  std::filesystem::path cgroup_top;  // cgroup v1: a directory with one empty directory for each view
   std::vector<CgroupView> cgroup_views;
-  std::string seccomp_base64;            // compiled filter, for runtimes that take it
-  std::uint64_t max_open_files = 1024;   // what we may ask for at most
-  unsigned rows = 0;                     // of the terminal, when there is one
+  std::string seccomp_base64;           // compiled filter, for runtimes that take it
+  std::uint64_t max_open_files = 1024;  // what we may ask for at most
+  unsigned rows = 0;                    // of the terminal, when there is one
   unsigned columns = 0;
 };
 

@@ -6,8 +6,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <ranges>
 
 #include "base/fd.h"
 
@@ -37,17 +37,16 @@ Result<std::string> open_layer(OpenLayers& layers, const fs::path& path) {
 
 Result<OpenLayers> open_layers(const OverlayLayout& layout) {
   OpenLayers layers;
-  for (const fs::path& lower : std::views::reverse(layout.lowers)) {
-    layers.lowers.push_back(TRY(open_layer(layers, lower)));
-  }
+  for (const fs::path& lower : layout.lowers) layers.lowers.push_back(TRY(open_layer(layers, lower)));
+  std::reverse(layers.lowers.begin(), layers.lowers.end());
   layers.upper = TRY(open_layer(layers, layout.upper));
   layers.work = TRY(open_layer(layers, layout.work));
   return layers;
 }
 
 std::vector<Option> common_options(const OpenLayers& layers) {
-  return {{"upperdir", layers.upper}, {"workdir", layers.work}, {"index", "off"},
-          {"xino", "off"},            {"metacopy", "off"},      {"redirect_dir", "off"}};
+  return {{"upperdir", layers.upper}, {"workdir", layers.work}, {"index", "off"}, {"xino", "off"},
+          {"metacopy", "off"},        {"redirect_dir", "off"}};
 }
 
 // What the kernel wrote about a failed fsconfig or fsmount ("e overlay: ..."), if anything.
@@ -76,7 +75,8 @@ Result<void> mount_with_fsopen(const OpenLayers& layers, const OverlayLayout& la
     }
   }
   // Linux 5.10; without it the upper layer is synced at unmounting, which is slow but right.
-  if (layout.durable == OverlayLayout::Durable::no) ::fsconfig(context.get(), FSCONFIG_SET_FLAG, "volatile", nullptr, 0);
+  if (layout.durable == OverlayLayout::Durable::no)
+    ::fsconfig(context.get(), FSCONFIG_SET_FLAG, "volatile", nullptr, 0);
   if (::fsconfig(context.get(), FSCONFIG_CMD_CREATE, nullptr, nullptr, 0) != 0) {
     const int error = errno;
     return fail_sys(error, fmt::format("create the overlay{}", kernel_message(context)));
@@ -113,9 +113,10 @@ Result<void> mount_overlay(const OverlayLayout& layout) {
   const Result<void> mounted = mount_with_fsopen(layers, layout);
   if (mounted || mounted.error().code != ErrorCode::unsupported) {
     if (!mounted && mounted.error().sys == EINVAL) {
-      return tl::unexpected(mounted.error().within(fmt::format(
-          "{} cannot be the upper layer of an overlay, or a lower directory is on a file system that cannot be below one",
-          layout.upper.native())));
+      return tl::unexpected(
+          mounted.error().within(fmt::format("{} cannot be the upper layer of an overlay, or a lower directory is on a "
+                                             "file system that cannot be below one",
+                                             layout.upper.native())));
     }
     return mounted;
   }

@@ -131,7 +131,8 @@ Result<Fd> make_dirs_in_root(const Fd& root, std::string_view path, mode_t mode)
 
 Result<void> make_file_in_root(const Fd& root, std::string_view path) {
   const Result<Fd> there = open_in_root(root, path, O_PATH);
-  if (there || there.error().code != ErrorCode::not_found) return there ? Result<void>() : tl::unexpected(there.error());
+  if (there || there.error().code != ErrorCode::not_found)
+    return there ? Result<void>() : tl::unexpected(there.error());
   const Fd parent = TRY(make_dirs_in_root(root, parent_of(path), 0755));
   const std::string name = name_of(path);
   ::unlinkat(parent.get(), name.c_str(), 0);  // a link that leads nowhere, or nothing

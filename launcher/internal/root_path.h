@@ -21,8 +21,8 @@ Result<Fd> open_in_root_by_hand(const Fd& root, std::string_view path, int flags
 // A regular file of at most `limit` bytes. `invalid` when it is something else or larger.
 Result<std::string> read_in_root(const Fd& root, std::string_view path, std::uint64_t limit);
 
-// mkdir -p: missing directories are made with `mode`, owned by root; existing ones stay as they are. Returns the last one
-// (O_PATH). `invalid` when a component is no directory.
+// mkdir -p: missing directories are made with `mode`, owned by root; existing ones stay as they are. Returns the last
+// one (O_PATH). `invalid` when a component is no directory.
 Result<Fd> make_dirs_in_root(const Fd& root, std::string_view path, mode_t mode);
 
 // Sees to it that `path` is something that a file can be mounted on: makes the file and its directories when missing,

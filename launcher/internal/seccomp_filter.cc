@@ -71,7 +71,8 @@ Result<Filter> build_filter() {
     const int error = ::seccomp_arch_add(filter.get(), arch);
     if (error != 0) return fail_sys(-error, "add an architecture to the seccomp filter");
   }
-  // A binary search instead of one comparison for each call; refused by libseccomp before 2.5, which is slower but right.
+  // A binary search instead of one comparison for each call; refused by libseccomp before 2.5, which is slower but
+  // right.
   ::seccomp_attr_set(filter.get(), SCMP_FLTATR_CTL_OPTIMIZE, 2);
   for (const char* call : allowed_calls()) TRY(add_rule(filter, SCMP_ACT_ALLOW, call, nullptr));
   for (const ArgumentRule& rule : argument_rules()) TRY(add_rule(filter, SCMP_ACT_ALLOW, rule.call, &rule));
@@ -87,13 +88,15 @@ Result<Bytes> export_program(const Filter& filter) {
   return read_all(file, BPF_MAXINSNS * sizeof(struct sock_filter), "the seccomp filter");
 }
 
-struct sock_filter statement(int code, std::uint32_t k) { return {static_cast<__u16>(code), 0, 0, k}; }
+struct sock_filter statement(int code, std::uint32_t k) {
+  return {static_cast<__u16>(code), 0, 0, k};
+}
 struct sock_filter jump(int code, std::uint32_t k, std::size_t if_true, std::size_t if_false) {
   return {static_cast<__u16>(code), static_cast<__u8>(if_true), static_cast<__u8>(if_false), k};
 }
 
-// Runs before libseccomp's program, for native calls: allows what is younger than libseccomp and answers ENOSYS to what is
-// younger than the table. Falls through to the program for the rest.
+// Runs before libseccomp's program, for native calls: allows what is younger than libseccomp and answers ENOSYS to what
+// is younger than the table. Falls through to the program for the rest.
 std::vector<struct sock_filter> new_call_program() {
   constexpr int kLoad = BPF_LD | BPF_W | BPF_ABS;
   constexpr int kEqual = BPF_JMP | BPF_JEQ | BPF_K;
@@ -140,8 +143,8 @@ std::string cache_name() {
   for (const char* call : absent_calls()) print.add(call);
   for (const ArgumentRule& rule : argument_rules()) {
     print.add(rule.call);
-    for (const std::uint64_t number : {std::uint64_t{rule.argument}, static_cast<std::uint64_t>(rule.compare), rule.value,
-                                       rule.masked}) {
+    for (const std::uint64_t number :
+         {std::uint64_t{rule.argument}, static_cast<std::uint64_t>(rule.compare), rule.value, rule.masked}) {
       print.add(number);
     }
   }

@@ -15,8 +15,8 @@ namespace dsec::launcher {
 // about 10 ms. `unsupported` when libseccomp cannot make it.
 Result<Bytes> compile_seccomp();
 
-// The program in base64, from a file in `cache_dir` (made when missing) or compiled and put there. A cache that cannot be
-// used costs time only. The name of the file holds all that the program depends on.
+// The program in base64, from a file in `cache_dir` (made when missing) or compiled and put there. A cache that cannot
+// be used costs time only. The name of the file holds all that the program depends on.
 Result<std::string> cached_seccomp_base64(const std::filesystem::path& cache_dir);
 
 // Names of these architectures as the OCI specification has them, this machine's first.

@@ -5,30 +5,31 @@ namespace dsec::launcher {
 
 namespace {
 
+// clang-format off
 // One family a paragraph. Suffixes 32, 64, _time64 and the like are the forms of 32-bit architectures.
 constexpr const char* kAllowed[] = {
     // Reading, writing, positioning.
     "read", "readv", "pread64", "preadv", "preadv2", "write", "writev", "pwrite64", "pwritev", "pwritev2", "lseek",
     "_llseek", "readahead", "fadvise64", "fadvise64_64", "sendfile", "sendfile64", "splice", "tee", "vmsplice",
-    "copy_file_range", "fsync", "fdatasync", "sync", "syncfs", "sync_file_range", "fallocate", "truncate", "truncate64",
-    "ftruncate", "ftruncate64",
+    "copy_file_range", "fsync", "fdatasync", "sync", "syncfs", "sync_file_range", "fallocate", "truncate",
+    "truncate64", "ftruncate", "ftruncate64",
 
     // Opening and descriptors.
     "open", "openat", "openat2", "creat", "close", "close_range", "dup", "dup2", "dup3", "fcntl", "fcntl64", "flock",
     "ioctl", "pipe", "pipe2", "memfd_create", "memfd_secret", "name_to_handle_at",
 
     // Names and directories.
-    "access", "faccessat", "faccessat2", "chdir", "fchdir", "getcwd", "mkdir", "mkdirat", "rmdir", "rename", "renameat",
-    "renameat2", "link", "linkat", "symlink", "symlinkat", "unlink", "unlinkat", "readlink", "readlinkat", "mknod",
-    "mknodat", "getdents", "getdents64", "umask",
+    "access", "faccessat", "faccessat2", "chdir", "fchdir", "getcwd", "mkdir", "mkdirat", "rmdir", "rename",
+    "renameat", "renameat2", "link", "linkat", "symlink", "symlinkat", "unlink", "unlinkat", "readlink", "readlinkat",
+    "mknod", "mknodat", "getdents", "getdents64", "umask",
     "chroot",  // with CAP_SYS_CHROOT, which is a default capability
 
     // Attributes.
-    "stat", "stat64", "lstat", "lstat64", "fstat", "fstat64", "fstatat64", "newfstatat", "statx", "statfs", "statfs64",
-    "fstatfs", "fstatfs64", "chmod", "fchmod", "fchmodat", "chown", "chown32", "lchown", "lchown32", "fchown", "fchown32",
-    "fchownat", "utime", "utimes", "futimesat", "utimensat", "utimensat_time64", "getxattr", "lgetxattr", "fgetxattr",
-    "setxattr", "lsetxattr", "fsetxattr", "listxattr", "llistxattr", "flistxattr", "removexattr", "lremovexattr",
-    "fremovexattr",
+    "stat", "stat64", "lstat", "lstat64", "fstat", "fstat64", "fstatat64", "newfstatat", "statx", "statfs",
+    "statfs64", "fstatfs", "fstatfs64", "chmod", "fchmod", "fchmodat", "chown", "chown32", "lchown", "lchown32",
+    "fchown", "fchown32", "fchownat", "utime", "utimes", "futimesat", "utimensat", "utimensat_time64", "getxattr",
+    "lgetxattr", "fgetxattr", "setxattr", "lsetxattr", "fsetxattr", "listxattr", "llistxattr", "flistxattr",
+    "removexattr", "lremovexattr", "fremovexattr",
 
     // Waiting for events.
     "poll", "ppoll", "ppoll_time64", "select", "_newselect", "pselect6", "pselect6_time64", "epoll_create",
@@ -37,17 +38,18 @@ constexpr const char* kAllowed[] = {
     "io_setup", "io_destroy", "io_submit", "io_cancel", "io_getevents", "io_pgetevents", "io_pgetevents_time64",
 
     // Memory.
-    "brk", "mmap", "mmap2", "munmap", "mremap", "mprotect", "madvise", "mincore", "msync", "mlock", "mlock2", "mlockall",
-    "munlock", "munlockall", "membarrier", "remap_file_pages", "pkey_alloc", "pkey_free", "pkey_mprotect",
+    "brk", "mmap", "mmap2", "munmap", "mremap", "mprotect", "madvise", "mincore", "msync", "mlock", "mlock2",
+    "mlockall", "munlock", "munlockall", "membarrier", "remap_file_pages", "pkey_alloc", "pkey_free", "pkey_mprotect",
     "process_mrelease",
 
     // Processes.
     "fork", "vfork", "execve", "execveat", "exit", "exit_group", "wait4", "waitid", "waitpid", "getpid", "getppid",
-    "gettid", "getpgid", "getpgrp", "setpgid", "getsid", "setsid", "prctl", "getpriority", "setpriority", "ioprio_get",
-    "ioprio_set", "getrlimit", "ugetrlimit", "setrlimit", "prlimit64", "getrusage", "times", "restart_syscall", "rseq",
-    "set_robust_list", "get_robust_list", "set_tid_address", "set_thread_area", "get_thread_area", "getcpu", "kill",
-    "tkill", "tgkill", "pidfd_open", "pidfd_send_signal", "ptrace", "process_vm_readv", "process_vm_writev", "seccomp",
-    "landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self",
+    "gettid", "getpgid", "getpgrp", "setpgid", "getsid", "setsid", "prctl", "getpriority", "setpriority",
+    "ioprio_get", "ioprio_set", "getrlimit", "ugetrlimit", "setrlimit", "prlimit64", "getrusage", "times",
+    "restart_syscall", "rseq", "set_robust_list", "get_robust_list", "set_tid_address", "set_thread_area",
+    "get_thread_area", "getcpu", "kill", "tkill", "tgkill", "pidfd_open", "pidfd_send_signal", "ptrace",
+    "process_vm_readv", "process_vm_writev", "seccomp", "landlock_create_ruleset", "landlock_add_rule",
+    "landlock_restrict_self",
 
     // Identity.
     "getuid", "getuid32", "geteuid", "geteuid32", "getgid", "getgid32", "getegid", "getegid32", "getresuid",
@@ -62,14 +64,15 @@ constexpr const char* kAllowed[] = {
 
     // Signals.
     "rt_sigaction", "rt_sigpending", "rt_sigprocmask", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "rt_sigreturn",
-    "rt_sigsuspend", "rt_sigtimedwait", "rt_sigtimedwait_time64", "sigaltstack", "sigprocmask", "sigreturn", "signalfd",
-    "signalfd4", "pause",
+    "rt_sigsuspend", "rt_sigtimedwait", "rt_sigtimedwait_time64", "sigaltstack", "sigprocmask", "sigreturn",
+    "signalfd", "signalfd4", "pause",
 
     // Time. Setting it fails for lack of CAP_SYS_TIME; reading with adjtimex does not.
-    "time", "gettimeofday", "clock_getres", "clock_getres_time64", "clock_gettime", "clock_gettime64", "clock_nanosleep",
-    "clock_nanosleep_time64", "nanosleep", "adjtimex", "clock_adjtime", "clock_adjtime64", "alarm", "getitimer",
-    "setitimer", "timer_create", "timer_delete", "timer_getoverrun", "timer_gettime", "timer_gettime64", "timer_settime",
-    "timer_settime64", "timerfd_create", "timerfd_gettime", "timerfd_gettime64", "timerfd_settime", "timerfd_settime64",
+    "time", "gettimeofday", "clock_getres", "clock_getres_time64", "clock_gettime", "clock_gettime64",
+    "clock_nanosleep", "clock_nanosleep_time64", "nanosleep", "adjtimex", "clock_adjtime", "clock_adjtime64", "alarm",
+    "getitimer", "setitimer", "timer_create", "timer_delete", "timer_getoverrun", "timer_gettime", "timer_gettime64",
+    "timer_settime", "timer_settime64", "timerfd_create", "timerfd_gettime", "timerfd_gettime64", "timerfd_settime",
+    "timerfd_settime64",
 
     // Locks and messages.
     "futex", "futex_time64", "futex_waitv", "ipc", "semget", "semctl", "semop", "semtimedop", "semtimedop_time64",
@@ -90,6 +93,7 @@ constexpr const char* kAllowed[] = {
     "arm_fadvise64_64", "arm_sync_file_range", "sync_file_range2", "breakpoint", "cacheflush", "set_tls",
 #endif
 };
+// clang-format on
 
 constexpr NumberedCall kAllowedNew[] = {
     {"cachestat", 451},     {"fchmodat2", 452},   {"map_shadow_stack", 453}, {"futex_wake", 454}, {"futex_wait", 455},

@@ -12,14 +12,15 @@ namespace dsec::launcher {
 // skipped.
 std::span<const char* const> allowed_calls();
 
-// Calls younger than the libseccomp we may be linked with, by number: since 424 they are the same on every architecture.
+// Calls younger than the libseccomp we may be linked with, by number: since 424 they are the same on every
+// architecture.
 struct NumberedCall {
   const char* name;
   int number;
 };
 std::span<const NumberedCall> allowed_new_calls();
-// The first number that is younger than the youngest above: from here on a call fails with ENOSYS, so that C libraries fall back
-// to an older one instead of taking EPERM for an answer.
+// The first number that is younger than the youngest above: from here on a call fails with ENOSYS, so that C libraries
+// fall back to an older one instead of taking EPERM for an answer.
 inline constexpr int kFirstUnknownCall = 467;
 
 // Calls that are allowed for some values of one argument: any of the rules is enough.

@@ -22,8 +22,8 @@ namespace {
 
 constexpr std::array kForwarded{SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH};
 
-// Where the handler writes; -1 when no relay lives. The pipe itself is made once and never closed, so that a handler that
-// still runs never writes to a descriptor that means something else by now.
+// Where the handler writes; -1 when no relay lives. The pipe itself is made once and never closed, so that a handler
+// that still runs never writes to a descriptor that means something else by now.
 std::atomic<int> handler_pipe{-1};
 
 void on_signal(int number) {

@@ -6,9 +6,9 @@
 
 namespace dsec::launcher {
 
-// While one of these lives, every forwarded signal (kForwarded in the .cc, without those that are ignored) is written as
-// one byte, its number, to `control`, which the caller keeps open longer. Handlers are installed with the first and put
-// back with the last. Thread-safe; a byte that does not fit into a full socket is dropped.
+// While one of these lives, every forwarded signal (kForwarded in the .cc, without those that are ignored) is written
+// as one byte, its number, to `control`, which the caller keeps open longer. Handlers are installed with the first and
+// put back with the last. Thread-safe; a byte that does not fit into a full socket is dropped.
 class SignalRelay {
  public:
   static Result<SignalRelay> to(int control);

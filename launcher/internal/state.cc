@@ -72,8 +72,9 @@ Result<void> claim_name(const std::string& name, const std::string& id) {
   const std::string owner = fs::read_symlink(link, error).native();
   if (!error) {
     if (live_sandbox(owner) || ::access((sandboxes_dir() / owner / "result.json").c_str(), F_OK) == 0) {
-      return fail(ErrorCode::exists, "the name {} is used by sandbox {}; remove that with \"dsec rm {}\" or choose another",
-                  name, owner, name);
+      return fail(ErrorCode::exists,
+                  "the name {} is used by sandbox {}; remove that with \"dsec rm {}\" or choose another", name, owner,
+                  name);
     }
     fs::remove(link, error);
   }
@@ -142,7 +143,8 @@ Result<SandboxDir> SandboxDir::create(const std::string& id, const std::string& 
   const StateLock all = TRY(StateLock::acquire());
   const fs::path path = sandboxes_dir() / id;
   if (::mkdir(path.c_str(), 0700) != 0) {
-    if (errno == EEXIST) return fail(ErrorCode::exists, "there is a sandbox {} already; \"dsec rm {}\" removes it", id, id);
+    if (errno == EEXIST)
+      return fail(ErrorCode::exists, "there is a sandbox {} already; \"dsec rm {}\" removes it", id, id);
     return fail_sys(errno, fmt::format("create {}", path.native()));
   }
   Fd lock = TRY(open_file(path / "lock", O_RDWR | O_CREAT | O_EXCL | O_APPEND, 0600));

@@ -5,7 +5,8 @@
 //     .names/<name> -> <id>    names in use
 //     .swept                   its time is that of the last sweep
 //     .trash/<id>.<random>/    what is only left to be deleted
-//     <id>/lock                locked by the monitor for its whole life: this alone means "alive". Holds facts, one a line:
+//     <id>/lock                locked by the monitor for its whole life: this alone means "alive". Holds facts, one a
+//     line:
 //                              "monitor PID", "cgroup DIRECTORY" (written before it is made), "init PID"
 //     <id>/spec.json           what it was asked to be
 //     <id>/result.json         only when the sandbox is kept: how it ended
@@ -57,8 +58,9 @@ class SandboxDir {
   // Adds a fact to the lock file.
   Result<void> record(std::string_view key, std::string_view value);
 
-  // Removes processes, cgroups, mounts, the writable layer when it is elsewhere, and the name, and moves the directory to
-  // the trash: after this the sandbox is gone for everybody, and its id and name are free. Can be repeated after a crash.
+  // Removes processes, cgroups, mounts, the writable layer when it is elsewhere, and the name, and moves the directory
+  // to the trash: after this the sandbox is gone for everybody, and its id and name are free. Can be repeated after a
+  // crash.
   Result<void> end();
   // Deletes what end() left, which takes as long as the writable layer is large.
   Result<void> remove();

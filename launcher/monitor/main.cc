@@ -41,8 +41,10 @@ int main_program() {
   Fd pipe(kResultFd);
   const Fd control(kControlFd);
   const Result<SandboxSpec> spec = read_spec(document);
-  if (spec) run_monitor(*spec, control, [&](const SandboxResult& result) { answer(pipe, result); });
-  else answer(pipe, infra_result("infra_monitor", spec.error().message));
+  if (spec)
+    run_monitor(*spec, control, [&](const SandboxResult& result) { answer(pipe, result); });
+  else
+    answer(pipe, infra_result("infra_monitor", spec.error().message));
   return 0;
 }
 

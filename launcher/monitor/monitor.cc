@@ -110,13 +110,18 @@ class Monitor {
     if (!requests.valid()) return fail_sys(errno, "signalfd");
 
     const RuntimeLaunch launch{TRY(find_program("crun", "crun (Debian, Ubuntu and Fedora have it as \"crun\")")),
-                               paths_.scratch / "crun", paths_.bundle(), paths_.scratch / "pid",
-                               paths_.scratch / "crun.log", spec_.id};
+                               paths_.scratch / "crun",
+                               paths_.bundle(),
+                               paths_.scratch / "pid",
+                               paths_.scratch / "crun.log",
+                               spec_.id};
     Runtime runtime = TRY(Runtime::launch(launch, TRY(cgroups_->open_join(spec_.id)), theirs));
     theirs.reset();
     const bool tty = spec_.tty == SandboxSpec::Tty::yes;
     const auto kill_all = [this] { std::ignore = kill_cgroups(cgroups_->directories(spec_.id)); };
-    const auto started = [this] { std::ignore = dir_->record("init", read_small_file(paths_.scratch / "pid").value_or("0")); };
+    const auto started = [this] {
+      std::ignore = dir_->record("init", read_small_file(paths_.scratch / "pid").value_or("0"));
+    };
     SupervisedEnding ended = TRY(supervise({runtime, init, control_, requests, tty, spec_.timeout, started, kill_all}));
     phases_.start_ms = watch_.lap(ended.started_at);
     phases_.run_ms = watch_.lap();
@@ -148,7 +153,8 @@ class Monitor {
     if (done && keep) dir_.reset();  // unlocked: kept, for everybody, from now on
     if (done) return;
     if (!result.message.empty()) result.message += "; ";
-    result.message += fmt::format("not everything could be removed ({}); the next sweep tries again", done.error().message);
+    result.message +=
+        fmt::format("not everything could be removed ({}); the next sweep tries again", done.error().message);
   }
 
   Result<void> keep_upper(const SandboxResult& result) {

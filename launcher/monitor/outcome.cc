@@ -43,9 +43,11 @@ SandboxResult judge_report(const Ending& ending) {
       return ended(kNotExecutableCode, "not_executable",
                    fmt::format("the command cannot be executed: {}", std::strerror(report.value)));
     case DSEC_INIT_UNCONFINED:
-      return infra_result("infra_runtime", "crun did not install the system call filter; crun 1.8.1 and later can do it");
+      return infra_result("infra_runtime",
+                          "crun did not install the system call filter; crun 1.8.1 and later can do it");
     default:
-      return infra_result("infra_runtime", fmt::format("process 1 of the sandbox failed: {}", std::strerror(report.value)));
+      return infra_result("infra_runtime",
+                          fmt::format("process 1 of the sandbox failed: {}", std::strerror(report.value)));
   }
 }
 
@@ -87,9 +89,12 @@ SandboxResult infra_result(std::string cause, std::string message) {
 
 SandboxResult judge(const Ending& ending) {
   SandboxResult result;
-  if (ending.stop != Stop::none) result = judge_stop(ending);
-  else if (ending.last && ending.last->event != DSEC_INIT_STARTED) result = judge_report(ending);
-  else result = judge_silence(ending);
+  if (ending.stop != Stop::none)
+    result = judge_stop(ending);
+  else if (ending.last && ending.last->event != DSEC_INIT_STARTED)
+    result = judge_report(ending);
+  else
+    result = judge_silence(ending);
   result.oom_killed = ending.oom_kills > 0;
   return result;
 }

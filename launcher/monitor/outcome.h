@@ -16,12 +16,12 @@ namespace dsec::launcher {
 enum class Stop { none, deadline, interrupted, client_gone, removed };
 
 struct Ending {
-  bool started = false;                         // the command was executed
-  std::optional<dsec_init_report> last;         // the last word of process 1, if it had one
-  ExitStatus runtime;                           // how crun ended
+  bool started = false;                  // the command was executed
+  std::optional<dsec_init_report> last;  // the last word of process 1, if it had one
+  ExitStatus runtime;                    // how crun ended
   Stop stop = Stop::none;
   std::uint64_t oom_kills = 0;
-  std::string runtime_log;                      // crun's own words, the last line
+  std::string runtime_log;  // crun's own words, the last line
 };
 
 // Sets exit_code, signal, timed_out, oom_killed, cause, infra and message; the rest is the caller's.

@@ -46,7 +46,8 @@ Result<void> make_upper(const SandboxSpec& spec, const SandboxPaths& paths) {
   if (::stat(spec.lowers.back().c_str(), &st) != 0) {
     return fail_sys(errno, fmt::format("look at the lower directory {}", spec.lowers.back().native()));
   }
-  if (::chown(paths.upper().c_str(), st.st_uid, st.st_gid) != 0 || ::chmod(paths.upper().c_str(), st.st_mode & 07777) != 0) {
+  if (::chown(paths.upper().c_str(), st.st_uid, st.st_gid) != 0 ||
+      ::chmod(paths.upper().c_str(), st.st_mode & 07777) != 0) {
     return fail_sys(errno, fmt::format("set the owner and mode of {}", paths.upper().native()));
   }
   return {};
@@ -60,8 +61,8 @@ std::string host_file(const char* path) {
 // hosts, hostname and resolv.conf of the sandbox, to be mounted on those of its root.
 Result<void> write_etc(const SandboxSpec& spec, const fs::path& etc) {
   const std::string hostname = spec.hostname.empty() ? spec.id : spec.hostname;
-  std::string hosts = fmt::format(
-      "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n127.0.1.1\t{}\n", hostname);
+  std::string hosts =
+      fmt::format("127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n127.0.1.1\t{}\n", hostname);
   std::string resolver;
   if (spec.network == Network::host) {
     hosts = host_file("/etc/hosts");
@@ -101,7 +102,8 @@ std::uint64_t max_open_files() {
 Result<void> enter_mount_namespace(std::string_view cgroup_version, const fs::path& scratch) {
   TRY(make_dirs(scratch));
   if (::unshare(CLONE_NEWNS) != 0) return fail_sys(errno, "make a mount namespace");
-  if (::mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0) return fail_sys(errno, "make the mounts private");
+  if (::mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0)
+    return fail_sys(errno, "make the mounts private");
   if (::mount("dsec", scratch.c_str(), "tmpfs", MS_NOSUID | MS_NODEV, "mode=0700,size=64m") != 0) {
     return fail_sys(errno, fmt::format("mount a tmpfs on {}", scratch.native()));
   }

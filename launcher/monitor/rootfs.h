@@ -22,12 +22,12 @@ struct SandboxPaths {
 };
 
 // A mount namespace of this process, in which mounts of the host still appear and disappear but ours stay ours, with a
-// tmpfs on `scratch`: the same directory for every sandbox, and gone without a trace when the process is. With cgroup v1
-// the version 2 hierarchy of a hybrid host is taken away in it: crun refuses to run where it sees both.
+// tmpfs on `scratch`: the same directory for every sandbox, and gone without a trace when the process is. With cgroup
+// v1 the version 2 hierarchy of a hybrid host is taken away in it: crun refuses to run where it sees both.
 Result<void> enter_mount_namespace(std::string_view cgroup_version, const std::filesystem::path& scratch);
 
-// Mounts the overlay at merged() and makes what the runtime expects in it: working directory, /tmp, targets of files. Finds
-// the user and writes bundle()/config.json. Errors name the file or directory.
+// Mounts the overlay at merged() and makes what the runtime expects in it: working directory, /tmp, targets of files.
+// Finds the user and writes bundle()/config.json. Errors name the file or directory.
 Result<void> build_bundle(const SandboxSpec& spec, const SandboxPaths& paths, const std::vector<CgroupView>& cgroups);
 
 }  // namespace dsec::launcher

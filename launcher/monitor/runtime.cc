@@ -78,9 +78,13 @@ pid_t clone_child(const CgroupJoin& join, int& pidfd) {
 }
 
 std::vector<std::string> command_line(const RuntimeLaunch& launch) {
-  return {launch.program, "--cgroup-manager=disabled", "--log", launch.log, "--root", launch.state, "run",
-          "--bundle", launch.bundle, "--pid-file", launch.pid_file,
-          fmt::format("--preserve-fds={}", DSEC_INIT_SOCKET - 2), launch.id};
+  return {launch.program,  "--cgroup-manager=disabled",
+          "--log",         launch.log,
+          "--root",        launch.state,
+          "run",           "--bundle",
+          launch.bundle,   "--pid-file",
+          launch.pid_file, fmt::format("--preserve-fds={}", DSEC_INIT_SOCKET - 2),
+          launch.id};
 }
 
 }  // namespace

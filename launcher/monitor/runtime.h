@@ -27,8 +27,8 @@ struct RuntimeLaunch {
 class Runtime {
  public:
   // `crun run` as a member of the groups from before its first instruction on, so that all it does is accounted and
-  // limited; with `socket` as descriptor DSEC_INIT_SOCKET, handed to process 1. It is killed when we die. The child takes
-  // part in our session and process group. An error says which step failed.
+  // limited; with `socket` as descriptor DSEC_INIT_SOCKET, handed to process 1. It is killed when we die. The child
+  // takes part in our session and process group. An error says which step failed.
   static Result<Runtime> launch(const RuntimeLaunch& launch, const CgroupJoin& join, const Fd& socket);
 
   Runtime(Runtime&& other) noexcept : pid_(std::exchange(other.pid_, -1)), pidfd_(std::move(other.pidfd_)) {}

@@ -52,7 +52,8 @@ class Supervisor {
 
   Result<void> check_time() {
     if (!next_ || steady_clock::now() < *next_) return {};
-    if (killed_) return fail(ErrorCode::timeout, "the sandbox does not die within {} s of being killed", kKillPatience.count());
+    if (killed_)
+      return fail(ErrorCode::timeout, "the sandbox does not die within {} s of being killed", kKillPatience.count());
     if (ending_.stop == Stop::none && !has_ended()) {
       ending_.stop = Stop::deadline;
       send(SIGTERM);
@@ -69,8 +70,10 @@ class Supervisor {
     while ((n = ::recv(what_.init.get(), &report, sizeof report, MSG_DONTWAIT)) == sizeof report) {
       // What comes after the deadline is still the truth about the command, but not about why it ended.
       ending_.last = report;
-      if (report.event == DSEC_INIT_STARTED) on_started();
-      else if (!killed_) next_ = steady_clock::now() + kKillGrace;  // the runtime should be gone in no time
+      if (report.event == DSEC_INIT_STARTED)
+        on_started();
+      else if (!killed_)
+        next_ = steady_clock::now() + kKillGrace;  // the runtime should be gone in no time
     }
     if (n == 0) init_open_ = false;
   }
@@ -97,8 +100,10 @@ class Supervisor {
       return;
     }
     for (ssize_t i = 0; i < n; ++i) {
-      if (bytes[i] == SIGINT && ++interrupts_ > 1) stop(Stop::interrupted);
-      else send(bytes[i]);
+      if (bytes[i] == SIGINT && ++interrupts_ > 1)
+        stop(Stop::interrupted);
+      else
+        send(bytes[i]);
     }
   }
 

@@ -11,11 +11,14 @@ namespace {
 
 constexpr char kHexDigits[] = "0123456789abcdef";
 
-int hex_value(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  return -1;
-}
+// The value of every hex digit, kNoDigit for other bytes. A table: this runs for every file that is looked up.
+constexpr std::uint8_t kNoDigit = 0xff;
+constexpr std::array<std::uint8_t, 256> kHexValues = [] {
+  std::array<std::uint8_t, 256> values{};
+  values.fill(kNoDigit);
+  for (std::uint8_t i = 0; i < 16; ++i) values[static_cast<std::uint8_t>(kHexDigits[i])] = i;
+  return values;
+}();
 
 // Fetched once: looking an algorithm up by name costs more than hashing a small chunk.
 const EVP_MD* sha256_algorithm() {
@@ -38,9 +41,9 @@ Result<Digest> Digest::parse(std::string_view hex) {
   if (hex.size() != kHexSize) return fail(ErrorCode::invalid, "a digest has 64 hex digits, this has {}", hex.size());
   Digest digest;
   for (std::size_t i = 0; i < kSize; ++i) {
-    const int high = hex_value(hex[2 * i]);
-    const int low = hex_value(hex[2 * i + 1]);
-    if (high < 0 || low < 0) return fail(ErrorCode::invalid, "a digest has only the digits 0-9 and a-f");
+    const std::uint8_t high = kHexValues[static_cast<std::uint8_t>(hex[2 * i])];
+    const std::uint8_t low = kHexValues[static_cast<std::uint8_t>(hex[2 * i + 1])];
+    if ((high | low) == kNoDigit) return fail(ErrorCode::invalid, "a digest has only the digits 0-9 and a-f");
     digest.bytes[i] = static_cast<std::uint8_t>(high << 4 | low);
   }
   return digest;

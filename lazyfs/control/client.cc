@@ -4,6 +4,8 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 
@@ -53,6 +55,8 @@ Result<Client> Client::connect(const std::filesystem::path& store, Start start) 
   auto connected = connect_to(socket);
   if (!connected && start == Start::on_demand) {
     TRY(make_dirs(dir));
+    // Images have set-user-ID programs and secrets of their own: host users have no business in the mounts.
+    if (::chmod(dir.c_str(), 0700) != 0) return fail_sys(errno, fmt::format("chmod {}", dir.native()));
     // One starter at a time; who waited finds the daemon running.
     const Fd lock = TRY(open_file(dir / "start.lock", O_RDWR | O_CREAT, 0600));
     if (::flock(lock.get(), LOCK_EX) != 0) return fail_sys(errno, "lock the start of lazyfsd");
@@ -71,11 +75,12 @@ Result<Json> Client::call(const Json& request) {
   return reply_or_error(TRY(receive_message(socket_, rest_, kReplyTimeoutMs)));
 }
 
-Result<AttachedTree> Client::attach(const Digest& env, TreeView view, const std::string& owner) {
+Result<AttachedTree> Client::attach(const Digest& env, TreeView view, const std::string& owner, Lease lease) {
   const Json reply = TRY(call({{"op", "attach"},
                                {"env", env.hex()},
                                {"view", view == TreeView::overlay ? "overlay" : "plain"},
-                               {"owner", owner}}));
+                               {"owner", owner},
+                               {"leased", lease == Lease::with_connection}}));
   return AttachedTree{TRY(json_text(reply, "path")), TRY(json_bool(reply, "has_xattrs"))};
 }
 

@@ -45,8 +45,10 @@ class Client {
   static Result<Client> connect(const std::filesystem::path& store, Start start);
 
   // Shows an environment until every owner has detached. `owner` is a name of the user ("sandbox:ID", "mount:DIR");
-  // attaching twice under one name counts once.
-  Result<AttachedTree> attach(const Digest& env, TreeView view, const std::string& owner);
+  // attaching twice under one name counts once. A lease ends with this connection, so that a killed client leaves
+  // nothing attached.
+  enum class Lease { until_detached, with_connection };
+  Result<AttachedTree> attach(const Digest& env, TreeView view, const std::string& owner, Lease lease);
   // Ends an owner's use. No error when there is none.
   Result<void> detach(const std::string& owner);
   Result<TreeUsage> usage(const Digest& env);

@@ -48,23 +48,29 @@ void ControlServer::run() {
 void ControlServer::stop() { stopping_ = true; }
 
 void ControlServer::serve(Fd connection) {
+  Peer peer;
+  serve_requests(connection, peer);
+  for (const auto& action : peer.at_end) action();
+}
+
+void ControlServer::serve_requests(const Fd& connection, Peer& peer) {
   std::string rest;
   while (!stopping_) {
     auto request = control::receive_message(connection, rest, kPollMs);
     if (!request && request.error().code == ErrorCode::timeout) continue;
     if (!request) return;  // gone, or no JSON: nothing more to say
-    if (!control::send_message(connection, answer(*request))) return;
+    if (!control::send_message(connection, answer(*request, peer))) return;
   }
 }
 
-Json ControlServer::answer(const Json& request) {
+Json ControlServer::answer(const Json& request, Peer& peer) {
   const auto op = json_text(request, "op");
   if (!op) return control::error_message(op.error());
   const auto handler = handlers_.find(*op);
   if (handler == handlers_.end()) {
     return control::error_message(Error{ErrorCode::invalid, fmt::format("lazyfsd does not know \"{}\"", *op), 0});
   }
-  auto reply = handler->second(request);
+  auto reply = handler->second(request, peer);
   return reply ? *reply : control::error_message(reply.error());
 }
 

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "base/fd.h"
 #include "base/json.h"
@@ -14,12 +15,17 @@
 namespace dsec::daemon {
 
 // One thread accepts, one serves each connection; at most kMaxConnections at once, others wait in the backlog.
-// Requests are {"op": NAME, ...}; a handler gets the whole request and returns the reply. Only peers of our own user
-// (or root) are served.
+// Requests are {"op": NAME, ...}; a handler gets the whole request and the connection it came by, and returns the reply.
+// Only peers of our own user (or root) are served.
 class ControlServer {
  public:
-  static constexpr int kMaxConnections = 256;
-  using Handler = std::function<Result<Json>(const Json&)>;
+  static constexpr int kMaxConnections = 1024;
+
+  // One client. What a handler puts into `at_end` runs when the connection ends, however that happens.
+  struct Peer {
+    std::vector<std::function<void()>> at_end;
+  };
+  using Handler = std::function<Result<Json>(const Json&, Peer&)>;
 
   ControlServer(Fd listener, std::map<std::string, Handler> handlers)
       : listener_(std::move(listener)), handlers_(std::move(handlers)) {}
@@ -31,7 +37,8 @@ class ControlServer {
 
  private:
   void serve(Fd connection);
-  Json answer(const Json& request);
+  void serve_requests(const Fd& connection, Peer& peer);
+  Json answer(const Json& request, Peer& peer);
 
   Fd listener_;
   std::map<std::string, Handler> handlers_;

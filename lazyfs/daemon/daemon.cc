@@ -135,22 +135,26 @@ class Daemon {
   }
 
   std::map<std::string, ControlServer::Handler> handlers() {
-    return {{"attach", [this](const Json& request) { return attach(request); }},
+    using Peer = ControlServer::Peer;
+    return {{"attach", [this](const Json& request, Peer& peer) { return attach(request, peer); }},
             {"detach",
-             [this](const Json& request) -> Result<Json> {
+             [this](const Json& request, Peer&) -> Result<Json> {
                attachments_->detach(TRY(json_text(request, "owner")));
                return Json::object();
              }},
-            {"usage", [this](const Json& request) { return usage(request); }},
-            {"status", [this](const Json&) -> Result<Json> { return status(); }},
-            {"stop", [this](const Json& request) { return stop(request); }}};
+            {"usage", [this](const Json& request, Peer&) { return usage(request); }},
+            {"status", [this](const Json&, Peer&) -> Result<Json> { return status(); }},
+            {"stop", [this](const Json& request, Peer&) { return stop(request); }}};
   }
 
-  Result<Json> attach(const Json& request) {
+  Result<Json> attach(const Json& request, ControlServer::Peer& peer) {
     const Digest env = TRY(Digest::parse(TRY(json_text(request, "env"))));
     const std::string view = TRY(json_text(request, "view"));
     const auto xattr_view = view == "overlay" ? format::XattrView::overlay : format::XattrView::plain;
-    const Attachment made = TRY(attachments_->attach(env, xattr_view, TRY(json_text(request, "owner"))));
+    const std::string owner = TRY(json_text(request, "owner"));
+    const bool leased = TRY(json_bool(request, "leased"));
+    const Attachment made = TRY(attachments_->attach(env, xattr_view, owner));
+    if (leased) peer.at_end.push_back([this, owner] { attachments_->detach(owner); });
     return Json{{"path", made.path.native()}, {"has_xattrs", made.has_xattrs}};
   }
 

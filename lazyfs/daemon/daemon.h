@@ -8,8 +8,7 @@
 namespace dsec::daemon {
 
 // Runs until it is told to stop (control socket, SIGTERM, SIGINT) or has been idle for long enough. On return nothing of
-// ours is mounted any more, unless somebody still uses it: the mount then lives on, detached, until its last user ends,
-// and so does the call. `exists` when another daemon serves the same directory.
+// ours is mounted any more; who still used it gets ENOTCONN. `exists` when another daemon serves the same directory.
 Result<void> run_daemon(const Settings& settings);
 
 }  // namespace dsec::daemon

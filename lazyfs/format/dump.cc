@@ -19,9 +19,12 @@ constexpr std::string_view kXattrKey = "xattr:";
 std::string word(std::string_view bytes) {
   std::string text;
   for (const char c : escaped(bytes)) {
-    if (c == ' ') text += "\\x20";
-    else if (c == '=') text += "\\x3d";
-    else text += c;
+    if (c == ' ')
+      text += "\\x20";
+    else if (c == '=')
+      text += "\\x3d";
+    else
+      text += c;
   }
   return text;
 }
@@ -219,8 +222,10 @@ class Parser {
   static Result<Inode> parse_inode(std::string_view type, std::span<const std::string_view> attributes) {
     Inode inode;
     inode.type = TRY(parse_type(type));
-    if (inode.type == FileType::directory) inode.mode = 0755;
-    else if (inode.type != FileType::whiteout) inode.mode = 0644;
+    if (inode.type == FileType::directory)
+      inode.mode = 0755;
+    else if (inode.type != FileType::whiteout)
+      inode.mode = 0644;
     AttributeParser parser(inode);
     for (const std::string_view attribute : attributes) TRY(parser.parse(attribute));
     return inode;

@@ -2,6 +2,7 @@
 #include "fuse/session.h"
 
 #include <fcntl.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/uio.h>
@@ -46,9 +47,7 @@ class SessionImpl final : public Session {
   SessionImpl(std::shared_ptr<const tree::Namespace> names, SessionOptions options)
       : options_(options), dispatcher_(std::move(names), options) {}
 
-  ~SessionImpl() override {
-    if (mounted_) fuse_session_unmount(session_.get());
-  }
+  ~SessionImpl() override { unmount(); }
 
   Result<void> create() {
     const char* arguments[] = {"lazyfs", "-o", "ro,allow_other,default_permissions,fsname=lazyfs,subtype=lazyfs", nullptr};
@@ -101,8 +100,9 @@ class SessionImpl final : public Session {
 
   void unmount() override {
     fuse_session_exit(session_.get());
-    if (mounted_) fuse_session_unmount(session_.get());
-    mounted_ = false;
+    // With MNT_FORCE the connection is cut: threads that wait for requests return, and nobody waits for answers. (That of
+    // libfuse closes the descriptor below the waiting threads.)
+    if (mounted_.exchange(false)) ::umount2(mountpoint_.c_str(), MNT_FORCE | MNT_DETACH | UMOUNT_NOFOLLOW);
   }
 
   void forget_root_entry(const std::string& name) override {

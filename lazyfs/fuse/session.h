@@ -46,7 +46,7 @@ class Session {
 
   // Serves requests on its threads until the file system is unmounted or the peer hangs up. Call once.
   virtual Result<void> run() = 0;
-  // Unmounts; run() then returns when nobody uses the mount any more.
+  // Unmounts and makes run() return. Who still uses the mount gets ENOTCONN: nobody is left waiting. From any thread.
   virtual void unmount() = 0;
   // Makes the kernel forget a name in the root, after its environment was detached.
   virtual void forget_root_entry(const std::string& name) = 0;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 
 #include "base/text.h"
@@ -70,22 +71,51 @@ Result<Store> Store::open(const fs::path& root) {
   return store;
 }
 
+namespace {
+
+constexpr std::array<const char*, 8> kFolders{"tmp",      "packs",      "layers", "envs",
+                                              "refs/env", "refs/layer", "traces", "leases"};
+
+// Whether `root` holds nothing, or only what a store holds before it has its settings: another process may be making
+// it right now, or died doing so.
+bool may_become_store(const fs::path& root) {
+  constexpr std::array<std::string_view, 7> kOurs{"tmp", "packs", "layers", "envs", "refs", "traces", "leases"};
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(root, error)) {
+    const std::string name = entry.path().filename();
+    if (name != "store.toml" && std::find(kOurs.begin(), kOurs.end(), name) == kOurs.end()) return false;
+  }
+  return !error || error == std::errc::no_such_file_or_directory;
+}
+
+// Puts the settings in place unless they are there: of several that create at once, link(2) lets one win.
+Result<void> write_settings(const fs::path& root, const std::string& uuid) {
+  const std::string settings =
+      fmt::format("version = {}\nuuid = \"{}\"\nchunking = \"{}\"\n", kStoreVersion, uuid, kChunking);
+  const fs::path ours = root / "tmp" / fmt::format("store.toml.{}", uuid);
+  const fs::path place = root / "store.toml";
+  TRY(write_file_atomic(root / "tmp", ours, as_bytes(settings)));
+  std::error_code error;
+  fs::create_hard_link(ours, place, error);
+  const bool no_links = error && error != std::errc::file_exists;  // this file system has none: the last one wins
+  if (no_links)
+    fs::rename(ours, place, error);
+  else
+    fs::remove(ours, error);
+  if (error) return fail_sys(error.value(), fmt::format("create {}", place.native()));
+  return sync_dir(root);
+}
+
+}  // namespace
+
 Result<Store> Store::open_or_create(const fs::path& root) {
   auto opened = open(root);
   if (opened || opened.error().code != ErrorCode::not_found) return opened;
-  std::error_code error;
-  if (fs::exists(root, error) && !fs::is_empty(root, error)) {
+  if (!may_become_store(root)) {
     return fail(ErrorCode::exists, "{} is neither a store nor empty: choose another directory", root.native());
   }
-  for (const char* folder : {"tmp", "packs", "layers", "envs", "refs/env", "refs/layer", "traces", "leases"}) {
-    TRY(make_dirs(root / folder));
-  }
-  const std::string settings =
-      fmt::format("version = {}\nuuid = \"{}\"\nchunking = \"{}\"\n", kStoreVersion, random_uuid(), kChunking);
-  // Two that create at once: link() lets the first win, and the second opens what is there.
-  AtomicFile file = TRY(AtomicFile::create(root / "tmp"));
-  TRY(file.write(as_bytes(settings)));
-  if (!fs::exists(root / "store.toml", error)) TRY(file.commit(root / "store.toml"));
+  for (const char* folder : kFolders) TRY(make_dirs(root / folder));
+  TRY(write_settings(root, random_uuid()));
   return open(root);
 }
 
@@ -149,7 +179,9 @@ Result<Bytes> Store::read_layer_image(const Digest& layer) const {
   return image;
 }
 
-Result<Bytes> Store::read_layer_map(const Digest& layer) const { return read_file(layer_map_path(layer), kMaxMapBytes); }
+Result<Bytes> Store::read_layer_map(const Digest& layer) const {
+  return read_file(layer_map_path(layer), kMaxMapBytes);
+}
 
 Result<Digest> Store::put_layer(ByteView image, ByteView map) const {
   const Digest digest = sha256(image);
@@ -210,7 +242,8 @@ Result<void> Store::write_ref(RefKind kind, const RefName& ref, const Digest& di
 Result<void> Store::remove_ref(RefKind kind, const RefName& ref) const {
   const fs::path path = ref_path(kind, ref);
   if (::unlink(path.c_str()) != 0) {
-    if (errno == ENOENT) return fail(ErrorCode::not_found, "no {} in the store {}", to_string(kind, ref), root_.native());
+    if (errno == ENOENT)
+      return fail(ErrorCode::not_found, "no {} in the store {}", to_string(kind, ref), root_.native());
     return fail_sys(errno, fmt::format("remove {}", path.native()));
   }
   return sync_dir(path.parent_path());

@@ -33,7 +33,9 @@ Result<SlotKey> parse_line(std::string_view line) {
                     parse_number(words[3], key.view);
   if (!good) return fail(ErrorCode::corrupt, "\"{}\" is no slot", escaped(line));
   key.kind = static_cast<SlotKey::Kind>(kind);
-  key.owner = TRY(Digest::parse(words[1]));
+  const auto owner = Digest::parse(words[1]);
+  if (!owner) return fail(ErrorCode::corrupt, "\"{}\" is no slot", escaped(line));
+  key.owner = *owner;
   return key;
 }
 
@@ -53,9 +55,12 @@ Result<std::unique_ptr<SlotTable>> SlotTable::open(const std::filesystem::path& 
   while (!rest.empty()) {
     const std::size_t end = rest.find('\n');
     const SlotKey key = TRY_IN(path.native(), parse_line(rest.substr(0, end)));
-    state->numbers.emplace(key, static_cast<std::uint32_t>(state->numbers.size() + 1));
+    if (!state->numbers.emplace(key, static_cast<std::uint32_t>(state->numbers.size() + 1)).second) {
+      return fail(ErrorCode::corrupt, "{}: a slot is there twice", path.native());
+    }
     rest.remove_prefix(end + 1);
   }
+  state->file_bytes = whole;
   state.unlock();
   return table;
 }
@@ -64,7 +69,15 @@ Result<std::uint32_t> SlotTable::number(const SlotKey& key) {
   auto state = state_.lock();
   if (const auto found = state->numbers.find(key); found != state->numbers.end()) return found->second;
   if (state->numbers.size() + 1 >= kMaxSlots) return fail(ErrorCode::no_space, "all node slots are used up");
-  if (state->file.valid()) TRY_IN("slot table", write_all(state->file, as_bytes(line_of(key))));
+  if (state->file.valid()) {
+    const std::string line = line_of(key);
+    if (auto written = write_all(state->file, as_bytes(line)); !written) {
+      // Half a line must not stay: what comes next would be appended to it.
+      [[maybe_unused]] const int ignored = ::ftruncate(state->file.get(), static_cast<off_t>(state->file_bytes));
+      return tl::unexpected(std::move(written).error().within("slot table"));
+    }
+    state->file_bytes += line.size();
+  }
   const auto number = static_cast<std::uint32_t>(state->numbers.size() + 1);
   state->numbers.emplace(key, number);
   return number;

@@ -46,6 +46,7 @@ class SlotTable {
   struct State {
     std::map<SlotKey, std::uint32_t> numbers;
     Fd file;
+    std::uint64_t file_bytes = 0;  // of whole lines
   };
   Guarded<State> state_;
 };

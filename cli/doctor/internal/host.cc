@@ -18,13 +18,23 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::uint64_t kMaxText = 4u << 20;
+constexpr std::size_t kMaxText = 4u << 20;
+constexpr std::size_t kReadBytes = 64u << 10;
 
 }  // namespace
 
+// By large reads: a file of /proc/sys gives all it has to the first one and nothing to a second.
 std::string HostFiles::read(const fs::path& path) const {
-  const auto bytes = read_file(at(path), kMaxText);
-  return bytes ? std::string(as_text(*bytes)) : std::string();
+  std::string text;
+  const auto fd = open_file(at(path), O_RDONLY);
+  if (!fd) return text;
+  Bytes buffer(kReadBytes);
+  while (text.size() < kMaxText) {
+    const auto bytes = read_some(*fd, buffer);
+    if (!bytes || *bytes == 0) break;
+    text += as_text(ByteView(buffer).first(*bytes));
+  }
+  return text;
 }
 
 fs::path nearest_existing(const fs::path& path) {

@@ -210,6 +210,9 @@ Result<Json> OciLayout::manifest(Descriptor descriptor) const {
   for (int depth = 0; depth < kMaxIndexDepth; ++depth) {
     const std::string what = "document sha256:" + descriptor.digest.brief();
     const Json json = TRY(parse_json(TRY(read_blob(descriptor)), what));
+    if (TRY_IN(what, or_default<std::uint64_t>(json_uint(json, "schemaVersion"), 2)) != 2) {
+      return fail(ErrorCode::unsupported, "{} has a schemaVersion other than 2; convert the image", what);
+    }
     const std::string inner = TRY_IN(what, optional_text(json, "mediaType"));
     const std::string& type = descriptor.media_type.empty() ? inner : descriptor.media_type;
     if (!inner.empty() && inner != type) {

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tree/content.h"
+
+#include <catch2/catch.hpp>
+#include <cerrno>
+
+#include "tree/tree_support.h"
+#include "tree/tree_walk.h"
+
+namespace dsec::tree::test {
+namespace {
+
+// A world with one file "/f" in environment "e", attached.
+struct OneFile {
+  explicit OneFile(const Bytes& bytes, std::size_t part) {
+    format::Inode inode;
+    inode.size = bytes.size();
+    if (!bytes.empty()) inode.object = world.content(bytes, part);
+    set_up(inode);
+  }
+  void set_up(const format::Inode& inode) {
+    format::LayerTree tree;
+    REQUIRE(tree.add(0, "f", inode));
+    env = world.env("e", {world.layer(tree)});
+    names = world.names();
+    names->attach("e", env);
+    file = walk(*env).at("/f").attributes.id;
+  }
+  [[nodiscard]] Result<Bytes> read(std::uint64_t offset, std::size_t length) const {
+    Bytes joined;
+    for (const Slice& slice : TRY(names->read(file, offset, length, later()))) {
+      if (slice.chunk)
+        joined.insert(joined.end(), slice.view().begin(), slice.view().end());
+      else
+        joined.resize(joined.size() + slice.length);
+    }
+    return joined;
+  }
+  World world;
+  std::shared_ptr<const EnvTree> env;
+  std::unique_ptr<Namespace> names;
+  NodeId file;
+};
+
+TEST_CASE("every range of a file of one and of many chunks is exactly that range") {
+  const Bytes bytes = noise(1, 10000);
+  for (const std::size_t part : {std::size_t{20000}, std::size_t{10000}, std::size_t{1000}, std::size_t{999}}) {
+    const OneFile one(bytes, part);
+    for (const std::uint64_t offset : {0, 1, 998, 999, 1000, 5500, 9999, 10000, 20000}) {
+      for (const std::size_t length : {0, 1, 2, 999, 1000, 3500, 10000, 1 << 20}) {
+        const auto got = one.read(offset, length);
+        REQUIRE(got);
+        const std::size_t from = std::min<std::size_t>(offset, bytes.size());
+        const std::size_t count = std::min(length, bytes.size() - from);
+        CHECK(*got == Bytes(bytes.begin() + static_cast<std::ptrdiff_t>(from),
+                            bytes.begin() + static_cast<std::ptrdiff_t>(from + count)));
+      }
+    }
+  }
+}
+
+TEST_CASE("holes read as zeros without a fetch, and lseek finds them") {
+  Bytes bytes = noise(2, 4000);
+  std::fill(bytes.begin() + 1000, bytes.begin() + 3000, 0);
+  const OneFile one(bytes, 1000);
+  CHECK(*one.read(0, 4000) == bytes);
+  const auto seek = [&](std::uint64_t offset, ContentReader::Seek what) {
+    return one.names->seek(one.file, offset, what, later());
+  };
+  CHECK(*seek(0, ContentReader::Seek::data) == 0);
+  CHECK(*seek(0, ContentReader::Seek::hole) == 1000);
+  CHECK(*seek(1500, ContentReader::Seek::hole) == 1500);
+  CHECK(*seek(1500, ContentReader::Seek::data) == 3000);
+  CHECK(*seek(3500, ContentReader::Seek::hole) == 4000);
+  CHECK(seek(4000, ContentReader::Seek::data).error().sys == ENXIO);
+}
+
+TEST_CASE("an empty file has no bytes") {
+  const OneFile one({}, 1000);
+  CHECK(one.read(0, 100)->empty());
+}
+
+TEST_CASE("a file whose object has another size is corrupt: nobody gets other bytes") {
+  OneFile one(noise(3, 5000), 1000);
+  for (const std::size_t part : {std::size_t{1000}, std::size_t{10000}}) {
+    format::Inode inode;
+    inode.size = 6000;
+    inode.object = one.world.content(noise(3, 5000), part);
+    format::LayerTree tree;
+    REQUIRE(tree.add(0, "f", inode));
+    const auto env = one.world.env("other", {one.world.layer(tree)});
+    one.names->attach("other", env);
+    const auto got = one.names->read(walk(*env).at("/f").attributes.id, 0, 10, later());
+    REQUIRE_FALSE(got);
+    CHECK(got.error().code == ErrorCode::corrupt);
+    CHECK_THAT(got.error().message, Catch::Contains(inode.object.hex()));
+  }
+}
+
+TEST_CASE("a chunk that is in no map is corrupt and named") {
+  OneFile one(noise(4, 100), 1000);
+  format::Inode inode;
+  inode.size = 7;
+  inode.object = digest_of("nowhere");
+  format::LayerTree tree;
+  REQUIRE(tree.add(0, "f", inode));
+  const auto env = one.world.env("other", {one.world.layer(tree)});
+  one.names->attach("other", env);
+  const auto got = one.names->read(walk(*env).at("/f").attributes.id, 0, 10, later());
+  REQUIRE_FALSE(got);
+  CHECK(got.error().code == ErrorCode::corrupt);
+  CHECK_THAT(got.error().message, Catch::Contains(inode.object.hex()));
+}
+
+}  // namespace
+}  // namespace dsec::tree::test
