@@ -28,7 +28,9 @@ constexpr std::size_t kReadBytes = 4 << 20;
 class Checker {
  public:
   Checker(const store::Store& store, const std::function<void(const std::string&)>& progress)
-      : store_(store), progress_(progress), source_(store::verify(store::directory_source(store, io::make_sync_engine()))) {}
+      : store_(store),
+        progress_(progress),
+        source_(store::verify(store::directory_source(store, io::make_sync_engine()))) {}
 
   Result<CheckReport> run() {
     for (const Digest& pack : TRY(store_.list_packs())) check_pack(pack);
@@ -64,8 +66,10 @@ class Checker {
       const Fd fd = TRY(open_file(store_.pack_path(pack), O_RDONLY));
       std::size_t damaged = 0;
       for (const PackEntry& entry : *entries) {
-        if (TRY(chunk_is_good(fd, entry))) known.emplace(entry.digest, entry);
-        else if (++damaged == 1) problem("pack", pack.hex(), fmt::format("chunk {} at {} is damaged", entry.digest.hex(), entry.offset));
+        if (TRY(chunk_is_good(fd, entry)))
+          known.emplace(entry.digest, entry);
+        else if (++damaged == 1)
+          problem("pack", pack.hex(), fmt::format("chunk {} at {} is damaged", entry.digest.hex(), entry.offset));
       }
       report_.chunks += entries->size();
       if (damaged > 1) problem("pack", pack.hex(), fmt::format("{} chunks in all are damaged", damaged));
@@ -110,7 +114,6 @@ class Checker {
   }
 
   void layer_problem(const char* what, const Digest& layer, std::string message) {
-    bad_layers_.insert(layer);
     problem(what, layer.hex(), std::move(message));
   }
 
@@ -125,26 +128,38 @@ class Checker {
       if (outcome) continue;
       if (++missing == 1) first = outcome.error().message;
     }
-    if (missing > 0) layer_problem("map", layer, fmt::format("{} of {} objects cannot be read: {}", missing, done.size(), first));
+    if (missing > 0)
+      layer_problem("map", layer, fmt::format("{} of {} objects cannot be read: {}", missing, done.size(), first));
   }
 
   Result<void> check_object(const Digest& layer, const Digest& object, const format::LocationMapView& map) {
-    const ChunkLocation location = TRY(check_place(object, map));
+    const ChunkLocation location = TRY(check_place(layer, object, map));
     if (location.plain_bytes <= format::kRecipeMagic.size()) return {};
     const store::Chunk chunk = TRY(source_->fetch({object, location, layer}, store::Deadline::max()));
     if (!format::looks_like_recipe(*chunk.bytes)) return {};
+    Result<void> outcome;
     for (const format::RecipePart& part : TRY(format::read_recipe(*chunk.bytes)).parts) {
-      if (!part.is_hole()) TRY(check_place(part.chunk, map));
+      if (part.is_hole()) continue;
+      const auto place = check_place(layer, part.chunk, map);  // all of them, for the packs that are to blame
+      if (!place && outcome) outcome = tl::unexpected(place.error());
     }
-    return {};
+    return outcome;
   }
 
   // What the map says must be what a good pack says.
-  Result<ChunkLocation> check_place(const Digest& digest, const format::LocationMapView& map) {
+  Result<ChunkLocation> check_place(const Digest& layer, const Digest& digest, const format::LocationMapView& map) {
     const ChunkLocation location = TRY(map.find(digest));
+    auto outcome = compare_place(digest, location);
+    if (!outcome) hurt_by_pack_[location.pack].insert(layer);
+    TRY(std::move(outcome));
+    return location;
+  }
+
+  Result<void> compare_place(const Digest& digest, const ChunkLocation& location) const {
     const auto pack = packs_.find(location.pack);
     if (pack == packs_.end()) {
-      return fail(ErrorCode::corrupt, "chunk {} is in pack {}, which is missing or damaged", digest.hex(), location.pack.hex());
+      return fail(ErrorCode::corrupt, "chunk {} is in pack {}, which is missing or damaged", digest.hex(),
+                  location.pack.hex());
     }
     const auto entry = pack->second.find(digest);
     if (entry == pack->second.end()) {
@@ -154,7 +169,7 @@ class Checker {
     const bool same = there.offset == location.offset && there.stored_bytes == location.stored_bytes &&
                       there.plain_bytes == location.plain_bytes && there.codec == location.codec;
     if (!same) return fail(ErrorCode::corrupt, "chunk {} is elsewhere in pack {}", digest.hex(), location.pack.hex());
-    return location;
+    return {};
   }
 
   // --- environments and refs ---
@@ -170,44 +185,54 @@ class Checker {
     layers_of_[env] = document->layers;
     for (const Digest& layer : document->layers) {
       if (store_.has_layer(layer)) continue;
-      bad_layers_.insert(layer);
       problem("env", env.hex(), fmt::format("its layer {} is missing", layer.hex()));
     }
   }
 
   Result<void> check_refs(RefKind kind) {
-    const std::vector<store::RefEntry> refs = TRY(store_.list_refs(kind));
-    report_.refs += refs.size();
-    for (const store::RefEntry& entry : refs) {
-      const std::string name = to_string(kind, entry.ref);
-      if (kind == RefKind::env) names_of_[entry.digest].push_back(name);
-      const bool there = layers_of_.count(entry.digest) > 0 || bad_envs_.count(entry.digest) > 0;
-      if (!there) problem("ref", name, fmt::format("it names {}, which is not in the store", entry.digest.hex()));
+    for (const format::RefName& ref : TRY(store_.list_ref_names(kind))) {
+      ++report_.refs;
+      const std::string name = to_string(kind, ref);
+      const auto digest = store_.read_ref(kind, ref);
+      if (!digest) {
+        problem("ref", name, digest.error().message);
+        continue;
+      }
+      if (kind == RefKind::env)
+        names_of_[*digest].push_back(name);
+      else
+        stacks_.insert(*digest);
+      const bool there = layers_of_.count(*digest) > 0 || bad_envs_.count(*digest) > 0;
+      if (!there) problem("ref", name, fmt::format("it names {}, which is not in the store", digest->hex()));
     }
     return {};
   }
 
-  // A pack hurts the layers whose objects it should hold; those were found bad through their maps.
+  // What people call an environment; nothing for the document of a layer ref.
+  [[nodiscard]] std::vector<std::string> called(const Digest& env) const {
+    const auto named = names_of_.find(env);
+    if (named != names_of_.end()) return named->second;
+    return stacks_.count(env) > 0 ? std::vector<std::string>() : std::vector<std::string>{env.hex()};
+  }
+
+  // A pack hurts the layers whose objects were not found good in it, and these the environments that have them.
   void name_the_hurt() {
-    std::map<std::string, std::vector<std::string>> hurt_by_layer;
-    std::set<std::string> all;
+    std::map<Digest, std::vector<std::string>> by_layer;
     for (const auto& [env, layers] : layers_of_) {
-      const auto named = names_of_.find(env);
-      const std::vector<std::string> names =
-          named == names_of_.end() ? std::vector<std::string>{} : named->second;
-      for (const Digest& layer : layers) {
-        if (bad_layers_.count(layer) == 0) continue;
-        auto& hurt = hurt_by_layer[layer.hex()];
-        hurt.insert(hurt.end(), names.begin(), names.end());
-        all.insert(names.begin(), names.end());
+      for (const Digest& layer : std::set<Digest>(layers.begin(), layers.end())) {
+        const std::vector<std::string> names = called(env);
+        by_layer[layer].insert(by_layer[layer].end(), names.begin(), names.end());
       }
     }
     for (CheckProblem& found : report_.problems) {
-      if (found.what == "layer" || found.what == "map") found.hurts = hurt_by_layer[found.name];
-      if (found.what == "pack") found.hurts.assign(all.begin(), all.end());
-      if (found.what == "env") {
-        const auto digest = Digest::parse(found.name);
-        if (digest && names_of_.count(*digest) > 0) found.hurts = names_of_[*digest];
+      const auto digest = Digest::parse(found.name);
+      if (!digest) continue;
+      if (found.what == "layer" || found.what == "map") found.hurts = by_layer[*digest];
+      if (found.what == "env") found.hurts = called(*digest);
+      if (found.what == "pack") {
+        for (const Digest& layer : hurt_by_pack_[*digest]) {
+          found.hurts.insert(found.hurts.end(), by_layer[layer].begin(), by_layer[layer].end());
+        }
       }
       std::sort(found.hurts.begin(), found.hurts.end());
       found.hurts.erase(std::unique(found.hurts.begin(), found.hurts.end()), found.hurts.end());
@@ -218,7 +243,8 @@ class Checker {
   const std::function<void(const std::string&)>& progress_;
   std::unique_ptr<store::ChunkSource> source_;
   std::unordered_map<Digest, std::unordered_map<Digest, PackEntry>> packs_;  // good chunks of readable packs
-  std::set<Digest> bad_layers_;
+  std::map<Digest, std::set<Digest>> hurt_by_pack_;  // layers that need a chunk which is not good in this pack
+  std::set<Digest> stacks_;                          // documents that layer refs name
   std::set<Digest> bad_envs_;
   std::map<Digest, std::vector<Digest>> layers_of_;
   std::map<Digest, std::vector<std::string>> names_of_;

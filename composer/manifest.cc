@@ -29,14 +29,15 @@ Result<LayerEntry> read_layer(TomlTable table) {
   entry.ref = TRY_IN(table.where("name"), format::parse_ref(format::RefKind::layer, name));
   entry.from = TRY(table.text("from")).value_or("");
   entry.target = TRY(table.text("target")).value_or("");
+  TRY(table.finish());  // before what follows: "form" is a typo, not a layer without a source
   if (!entry.target.empty() && entry.target.front() != '/') {
-    return fail(ErrorCode::invalid, "{}: target \"{}\" must begin with /", table.where("target"), escaped(entry.target));
+    return fail(ErrorCode::invalid, "{}: target \"{}\" must begin with /", table.where("target"),
+                escaped(entry.target));
   }
   if (!entry.target.empty() && entry.from.empty()) {
     return fail(ErrorCode::invalid, "{}: a layer that is taken from the store as it is cannot have a target",
                 table.where("target"));
   }
-  TRY(table.finish());
   return entry;
 }
 

@@ -186,6 +186,11 @@ Result<void> SandboxDir::record(std::string_view key, std::string_view value) {
   return write_all(lock_, as_bytes(fmt::format("{} {}\n", key, value)));
 }
 
+Result<void> SandboxDir::forget_facts() {
+  if (::ftruncate(lock_.get(), 0) != 0) return fail_sys(errno, "empty the sandbox's lock");
+  return {};
+}
+
 Result<void> SandboxDir::end() {
   if (lock_.valid()) TRY(end_cgroups(lock_, id_));
   TRY(detach_mounts_below(path_));

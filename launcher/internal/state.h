@@ -57,6 +57,8 @@ class SandboxDir {
 
   // Adds a fact to the lock file.
   Result<void> record(std::string_view key, std::string_view value);
+  // Forgets them all: of what is kept nothing runs, and whoever removes it must not look for its cgroups.
+  Result<void> forget_facts();
 
   // Removes processes, cgroups, mounts, the writable layer when it is elsewhere, and the name, and moves the directory
   // to the trash: after this the sandbox is gone for everybody, and its id and name are free. Can be repeated after a

@@ -147,7 +147,9 @@ class Monitor {
     const bool keep = spec_.keep == SandboxSpec::Keep::yes && !result.infra && result.cause != "cancelled";
     if (keep) result.kept_upper = paths_.upper();
     // Not mounted when something failed early; and nobody is left in it.
-    ::umount2(paths_.merged().c_str(), UMOUNT_NOFOLLOW);
+    if (::umount2(paths_.merged().c_str(), UMOUNT_NOFOLLOW) != 0 && errno == EBUSY) {
+      ::umount2(paths_.merged().c_str(), UMOUNT_NOFOLLOW | MNT_DETACH);
+    }
     const Result<void> done = keep ? keep_upper(result) : dir_->end();
     ended_ = done && !keep;
     if (done && keep) dir_.reset();  // unlocked: kept, for everybody, from now on
@@ -159,6 +161,7 @@ class Monitor {
 
   Result<void> keep_upper(const SandboxResult& result) {
     TRY(remove_cgroups(cgroups_->directories(spec_.id)));
+    TRY(dir_->forget_facts());
     TRY(remove_tree(TRY(open_file(paths_.writable, O_RDONLY | O_DIRECTORY)), "work"));
     return write_small_file(dir_->file("result.json"), result_to_json(result));
   }

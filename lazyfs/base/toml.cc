@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/toml.h"
 
+#include <algorithm>
+#include <cctype>
+
 #define TOML_EXCEPTIONS 1
 #include <toml++/toml.h>
 
@@ -10,8 +13,51 @@
 namespace dsec {
 
 namespace {
+
 constexpr std::uint64_t kMaxTomlBytes = 16u << 20;
+// Parts of one dotted key. toml++ makes a table of each and destroys them recursively, which takes stack.
+constexpr int kMaxKeyParts = 64;
+
+// The end of the string that starts with a quote at `at`.
+std::size_t string_end(std::string_view text, std::size_t at) {
+  const char quote = text[at];
+  const std::string marks(text.substr(at, 3) == std::string(3, quote) ? 3 : 1, quote);
+  for (std::size_t i = at + marks.size(); i < text.size(); ++i) {
+    if (text[i] == '\\' && quote == '"') {
+      ++i;
+    } else if (starts_with(text.substr(i), marks)) {
+      i += marks.size();
+      // A long string may end with two quotes of its own before the three.
+      const std::size_t most = marks.size() == 3 ? std::min(text.size(), i + 2) : i;
+      while (i < most && text[i] == quote) ++i;
+      return i;
+    } else if (text[i] == '\n' && marks.size() == 1) {
+      return i;
+    }
+  }
+  return text.size();
 }
+
+// The line of the first key with too many parts, 0 if there is none. Keys are runs of names, strings and dots.
+std::size_t line_of_long_key(std::string_view text) {
+  int parts = 1;
+  for (std::size_t i = 0; i < text.size();) {
+    const char c = text[i];
+    const bool goes_on = c == ' ' || c == '\t' || c == '_' || c == '-' || std::isalnum(static_cast<unsigned char>(c)) != 0;
+    if (c == '"' || c == '\'') {
+      i = string_end(text, i);
+      continue;
+    }
+    if (c == '.' && ++parts > kMaxKeyParts) {
+      return 1 + static_cast<std::size_t>(std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(i), '\n'));
+    }
+    if (c != '.' && !goes_on) parts = 1;
+    i = c == '#' ? std::min(text.find('\n', i), text.size()) : i + 1;
+  }
+  return 0;
+}
+
+}  // namespace
 
 struct TomlTable::Document {
   std::string file;
@@ -28,6 +74,9 @@ TomlTable::TomlTable(std::shared_ptr<const Document> document, std::shared_ptr<c
 Result<TomlTable> TomlTable::parse(std::string_view text, std::string file) {
   auto document = std::make_shared<Document>();
   document->file = std::move(file);
+  if (const std::size_t line = line_of_long_key(text); line > 0) {
+    return fail(ErrorCode::invalid, "{}:{}: a key has more than {} parts", document->file, line, kMaxKeyParts);
+  }
   try {
     document->root = toml::parse(text);
   } catch (const toml::parse_error& error) {

@@ -5,6 +5,8 @@
 #include <sys/statvfs.h>
 #include <sys/sysmacros.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <new>
@@ -61,12 +63,18 @@ fuse_entry_param to_entry(const Attributes& attributes) {
   return entry;
 }
 
-// The seam where errors become errno and are logged: only failures of ours, not answers such as ENOENT.
-int errno_of(const Error& error, const char* operation) {
-  const int code = to_errno(error);
-  const bool ordinary = error.code == ErrorCode::not_found || code == ESTALE || code == ENODATA || code == EINVAL;
-  if (!ordinary) log(LogLevel::error, "request_failed", {{"operation", operation}, {"reason", error.message}});
-  return error.code == ErrorCode::corrupt || (!ordinary && code == ENOENT) ? EIO : code;
+// What a request is about: a name that is not there is an ordinary answer, content that is not there is a failure.
+enum class About { names, content };
+
+// The seam where errors become errno and are logged: only failures of ours, not answers such as ENOENT. Whatever keeps
+// the store from giving content is EIO for the reader.
+int errno_of(const Error& error, About about, const char* operation) {
+  static constexpr std::array kAnswers{ESTALE, EINVAL, EISDIR, ENXIO, ENODATA, ENOSYS};
+  const bool is_answer = std::find(kAnswers.begin(), kAnswers.end(), error.sys) != kAnswers.end();
+  const bool is_absent_name = about == About::names && error.code == ErrorCode::not_found;
+  if (is_answer || is_absent_name) return to_errno(error);
+  log(LogLevel::error, "request_failed", {{"operation", operation}, {"reason", error.message}});
+  return about == About::content || error.code == ErrorCode::corrupt ? EIO : to_errno(error);
 }
 
 }  // namespace
@@ -77,12 +85,12 @@ struct Dispatcher::Ops {
   static Dispatcher& self(fuse_req_t request) { return *static_cast<Dispatcher*>(fuse_req_userdata(request)); }
 
   template <typename Body>
-  static void run(fuse_req_t handle, const char* operation, Body body) {
+  static void run(fuse_req_t handle, const char* operation, Body body, About about = About::names) {
     const auto request = std::make_shared<Request>(handle);
     Dispatcher& dispatcher = self(handle);
     try {
       if (Result<void> outcome = body(dispatcher, request); !outcome) {
-        request->reply_error(errno_of(outcome.error(), operation));
+        request->reply_error(errno_of(outcome.error(), about, operation));
       }
     } catch (const std::bad_alloc&) {
       request->reply_error(ENOMEM);
@@ -93,9 +101,9 @@ struct Dispatcher::Ops {
   }
 
   static void init(void*, fuse_conn_info* connection) {
-    connection->want |= connection->capable & (FUSE_CAP_READDIRPLUS | FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_ASYNC_READ |
-                                               FUSE_CAP_CACHE_SYMLINKS | FUSE_CAP_NO_OPEN_SUPPORT |
-                                               FUSE_CAP_NO_OPENDIR_SUPPORT);
+    connection->want |=
+        connection->capable & (FUSE_CAP_READDIRPLUS | FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_ASYNC_READ |
+                               FUSE_CAP_CACHE_SYMLINKS | FUSE_CAP_NO_OPEN_SUPPORT | FUSE_CAP_NO_OPENDIR_SUPPORT);
     // Without AUTO: a plain READDIR would cost one LOOKUP for each entry of a big directory afterwards.
     connection->want &= ~static_cast<unsigned>(FUSE_CAP_READDIRPLUS_AUTO | FUSE_CAP_SPLICE_READ | FUSE_CAP_SPLICE_MOVE |
                                                FUSE_CAP_SPLICE_WRITE);
@@ -141,27 +149,32 @@ struct Dispatcher::Ops {
   }
 
   static void read(fuse_req_t handle, fuse_ino_t node, std::size_t size, off_t offset, fuse_file_info*) {
-    run(handle, "read", [&](Dispatcher& self, const auto& request) -> Result<void> {
-      self.counts_.read.add();
-      const auto deadline = Watchdog::Clock::now() + self.options_.request_deadline;
-      const Watchdog::Watch watch(self.watchdog_, request, deadline);
-      request->reply_slices(
-          TRY(self.names_->read(NodeId(node), static_cast<std::uint64_t>(offset), size, deadline)));
-      return {};
-    });
+    run(
+        handle, "read",
+        [&](Dispatcher& self, const auto& request) -> Result<void> {
+          self.counts_.read.add();
+          const auto deadline = Watchdog::Clock::now() + self.options_.request_deadline;
+          const Watchdog::Watch watch(self.watchdog_, request, deadline);
+          request->reply_slices(
+              TRY(self.names_->read(NodeId(node), static_cast<std::uint64_t>(offset), size, deadline)));
+          return {};
+        },
+        About::content);
   }
 
   static void lseek(fuse_req_t handle, fuse_ino_t node, off_t offset, int whence, fuse_file_info*) {
-    run(handle, "lseek", [&](Dispatcher& self, const auto& request) -> Result<void> {
-      self.counts_.lseek.add();
-      if (whence != SEEK_DATA && whence != SEEK_HOLE) return fail_sys(EINVAL, "lseek");
-      const auto deadline = Watchdog::Clock::now() + self.options_.request_deadline;
-      const Watchdog::Watch watch(self.watchdog_, request, deadline);
-      const auto what = whence == SEEK_DATA ? tree::ContentReader::Seek::data : tree::ContentReader::Seek::hole;
-      request->reply_seek(
-          TRY(self.names_->seek(NodeId(node), static_cast<std::uint64_t>(offset), what, deadline)));
-      return {};
-    });
+    run(
+        handle, "lseek",
+        [&](Dispatcher& self, const auto& request) -> Result<void> {
+          self.counts_.lseek.add();
+          if (whence != SEEK_DATA && whence != SEEK_HOLE) return fail_sys(EINVAL, "lseek");
+          const auto deadline = Watchdog::Clock::now() + self.options_.request_deadline;
+          const Watchdog::Watch watch(self.watchdog_, request, deadline);
+          const auto what = whence == SEEK_DATA ? tree::ContentReader::Seek::data : tree::ContentReader::Seek::hole;
+          request->reply_seek(TRY(self.names_->seek(NodeId(node), static_cast<std::uint64_t>(offset), what, deadline)));
+          return {};
+        },
+        About::content);
   }
 
   static void readdir_any(fuse_req_t handle, fuse_ino_t node, std::size_t size, off_t offset, Plus plus) {
@@ -181,9 +194,12 @@ struct Dispatcher::Ops {
   }
 
   static Result<void> reply_sized(Request& request, const std::string& bytes, std::size_t size) {
-    if (size == 0) request.reply_xattr_size(bytes.size());
-    else if (bytes.size() > size) request.reply_error(ERANGE);
-    else request.reply_bytes(bytes.data(), bytes.size());
+    if (size == 0)
+      request.reply_xattr_size(bytes.size());
+    else if (bytes.size() > size)
+      request.reply_error(ERANGE);
+    else
+      request.reply_bytes(bytes.data(), bytes.size());
     return {};
   }
 

@@ -249,22 +249,29 @@ Result<void> Store::remove_ref(RefKind kind, const RefName& ref) const {
   return sync_dir(path.parent_path());
 }
 
-Result<std::vector<RefEntry>> Store::list_refs(RefKind kind) const {
+Result<std::vector<RefName>> Store::list_ref_names(RefKind kind) const {
   const fs::path base = root_ / "refs" / kind_folder(kind);
-  std::vector<RefEntry> entries;
+  std::vector<RefName> names;
   std::error_code error;
   for (fs::recursive_directory_iterator it(base, error), end; !error && it != end; it.increment(error)) {
     const fs::path& path = it->path();
     if (path.extension() != kRefSuffix || !it->is_regular_file(error)) continue;
-    const Digest digest = TRY(parse_ref_file(path));
-    entries.push_back({{path.parent_path().lexically_relative(base).native(), path.stem().native()}, digest});
+    names.push_back({path.parent_path().lexically_relative(base).native(), path.stem().native()});
   }
   if (error && error != std::errc::no_such_file_or_directory) {
     return fail_sys(error.value(), fmt::format("list {}", base.native()));
   }
-  std::sort(entries.begin(), entries.end(), [](const RefEntry& a, const RefEntry& b) {
-    return std::tie(a.ref.name, a.ref.tag) < std::tie(b.ref.name, b.ref.tag);
-  });
+  std::sort(names.begin(), names.end(),
+            [](const RefName& a, const RefName& b) { return std::tie(a.name, a.tag) < std::tie(b.name, b.tag); });
+  return names;
+}
+
+Result<std::vector<RefEntry>> Store::list_refs(RefKind kind) const {
+  std::vector<RefEntry> entries;
+  for (RefName& name : TRY(list_ref_names(kind))) {
+    const Digest digest = TRY(parse_ref_file(ref_path(kind, name)));
+    entries.push_back({std::move(name), digest});
+  }
   return entries;
 }
 

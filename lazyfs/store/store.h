@@ -64,7 +64,9 @@ class Store {
   Result<void> write_ref(format::RefKind kind, const format::RefName& ref, const Digest& digest) const;
   // `not_found` when there is none.
   Result<void> remove_ref(format::RefKind kind, const format::RefName& ref) const;
-  // All refs, sorted by name and tag. A damaged ref file is `corrupt`.
+  // The names of all refs, sorted by name and tag, whatever their files hold.
+  [[nodiscard]] Result<std::vector<format::RefName>> list_ref_names(format::RefKind kind) const;
+  // All refs in the same order. A damaged ref file is `corrupt`.
   [[nodiscard]] Result<std::vector<RefEntry>> list_refs(format::RefKind kind) const;
 
   // The object that a person means: a ref, or a digest or a unique prefix of at least 6 digits. `not_found` names near

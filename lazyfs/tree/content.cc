@@ -29,9 +29,14 @@ Result<std::shared_ptr<const Bytes>> ContentReader::fetch(const store::Layer& la
     return fail(ErrorCode::corrupt, "the location map of layer {} does not have chunk {}", layer.digest().hex(),
                 digest.hex());
   }
-  store::Chunk chunk = TRY(source_->fetch({digest, *location, layer.digest()}, deadline));
-  fetched.add(chunk.store_bytes);
-  return std::move(chunk.bytes);
+  auto chunk = source_->fetch({digest, *location, layer.digest()}, deadline);
+  if (!chunk) {
+    Error error = std::move(chunk).error();
+    error.sys = 0;  // it is about a file of the store: ESTALE there is not a stale node here
+    return tl::unexpected(std::move(error));
+  }
+  fetched.add(chunk->store_bytes);
+  return std::move(chunk->bytes);
 }
 
 std::shared_ptr<const Recipe> ContentReader::cached_recipe(const Digest& object) {

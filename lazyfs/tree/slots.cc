@@ -29,8 +29,8 @@ Result<SlotKey> parse_line(std::string_view line) {
   const auto words = split(line, ' ');
   std::uint32_t kind = 0;
   SlotKey key;
-  const bool good = words.size() == 4 && parse_number(words[0], kind) && kind <= 2 && parse_number(words[2], key.index) &&
-                    parse_number(words[3], key.view);
+  const bool good = words.size() == 4 && parse_number(words[0], kind) && kind <= 2 &&
+                    parse_number(words[2], key.index) && parse_number(words[3], key.view);
   if (!good) return fail(ErrorCode::corrupt, "\"{}\" is no slot", escaped(line));
   key.kind = static_cast<SlotKey::Kind>(kind);
   const auto owner = Digest::parse(words[1]);

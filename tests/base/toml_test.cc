@@ -92,9 +92,30 @@ TEST_CASE("hostile documents are errors") {
   check_error(TomlTable::parse("a = " + std::string(100000, '['), "f.toml"), "f.toml:1: ");
   check_error(TomlTable::parse("a = '\xff'", "f.toml"), "f.toml:1: ");
   check_error(TomlTable::parse("a = 99999999999999999999", "f.toml"), "f.toml:1: ");
+}
+
+TEST_CASE("keys have a limit of parts, before their tables fill the stack") {
   std::string dotted = "a";
-  for (int i = 0; i < 20000; ++i) dotted += ".a";
-  CHECK_FALSE(TomlTable::parse(dotted + " = 1", "f.toml").error().message.empty());
+  for (int i = 0; i < 1000000; ++i) dotted += ".a";
+  for (const std::string& text :
+       {dotted + " = 1", "[" + dotted + "]", "[[" + dotted + "]]", "x = {" + dotted + " = 1}"}) {
+    check_error(TomlTable::parse("# ...\n" + text, "f.toml"), "f.toml:2: a key has more than 64 parts");
+  }
+  std::string quoted = "a";
+  for (int i = 0; i < 64; ++i) quoted += " . \"b.\\\"\"";
+  check_error(TomlTable::parse(quoted + " = 1", "f.toml"), "f.toml:1: a key has more than 64 parts");
+  check_error(TomlTable::parse("x = {s = \"\"\"a\"\"\"\"\", " + dotted + " = 1}", "f.toml"),
+              "f.toml:1: a key has more");
+  check_error(TomlTable::parse("s = 'a\n" + dotted + " = 1", "f.toml"), "f.toml:2: a key has more than 64 parts");
+}
+
+TEST_CASE("dots that are in no key do not count") {
+  const std::string dots(1000, '.');
+  CHECK(TomlTable::parse("a = '" + dots + "'\nb = \"\\\"" + dots + "\"\n#" + dots + "\n", "f.toml"));
+  CHECK(TomlTable::parse("a = '''\n'x" + dots + "'''\nb = \"\"\"\n\"" + dots + "\\\"\"\"\"\n", "f.toml"));
+  std::string numbers = "a = [1.5";
+  for (int i = 0; i < 1000; ++i) numbers += ", 1.5";
+  CHECK(TomlTable::parse(numbers + "]\nz.b.c.d.e = 1\n", "f.toml"));
 }
 
 TEST_CASE("a file that is not there is not found, one that is no text invalid") {

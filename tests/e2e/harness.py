@@ -5,6 +5,8 @@ Every test drives the real `dsec` of $DSEC_BIN_DIR with a store, a state and a r
 directory. World.close() ends everything that belongs to that directory (daemons, sandboxes, mounts) and removes it,
 whatever the test did. $DSEC_FIXTURES is where images that take long to make are kept between runs.
 """
+import atexit
+import hashlib
 import json
 import os
 import shutil
@@ -121,6 +123,7 @@ class World:
 
     def __init__(self, name="dsec-e2e"):
         self.tmp = tempfile.mkdtemp(prefix=f"{name}.", dir="/tmp")
+        atexit.register(self.close)  # also when the tests are interrupted
         self.store = self.path("store")
         self.env = {k: v for k, v in os.environ.items() if not k.startswith("DSEC_")}
         self.env.update(DSEC_STORE=self.store, DSEC_RUNTIME_DIR=self.path("run"), DSEC_STATE_DIR=self.path("state"),
@@ -191,17 +194,18 @@ class World:
         return sum(os.path.getsize(pack) for pack in self.packs())
 
     def files(self, with_tmp=False):
-        """path -> bytes of everything in the store but store.toml."""
+        """path -> SHA-256 of everything in the store but store.toml."""
         found = {}
         for directory, _, names in os.walk(self.store):
             for name in names:
                 path = os.path.relpath(os.path.join(directory, name), self.store)
                 if path != "store.toml" and (with_tmp or not path.startswith("tmp/")):
                     with open(os.path.join(directory, name), "rb") as file:
-                        found[path] = file.read()
+                        found[path] = hashlib.file_digest(file, "sha256").hexdigest()
         return found
 
     def close(self):
+        atexit.unregister(self.close)
         if os.path.exists(self.path("run")):
             try:
                 self.try_dsec("fs", "stop", "--force", timeout=20)
@@ -245,6 +249,7 @@ class WorldTest(unittest.TestCase):
 
 def main():
     """Runs the tests of the calling script; exit 77 when all were skipped, each with its reason printed."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     program = unittest.main(module="__main__", exit=False, verbosity=2)
     result = program.result
     for test, reason in result.skipped:

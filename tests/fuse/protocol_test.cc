@@ -13,6 +13,7 @@
 namespace dsec::fuse::test {
 namespace {
 
+using namespace dsec::test;
 using tree::test::World;
 
 constexpr std::uint64_t kForever = 1000000;  // seconds; anything above is "never" here

@@ -12,6 +12,7 @@ namespace dsec::fuse::test {
 namespace {
 
 using std::chrono::milliseconds;
+using namespace dsec::test;
 using tree::test::World;
 using Clock = std::chrono::steady_clock;
 

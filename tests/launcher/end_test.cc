@@ -169,7 +169,8 @@ TEST_CASE("signals to the client go to the command, a second interrupt kills the
                                      {SIGINT, "INT"}}) {
     ::kill(client.pid(), signal);
     // The shell's child, in the same process group, gets it as well; some shells tell so.
-    CHECK(eventually([&] { return read_text(log).find(std::string(name) + "\n") != std::string::npos; }));
+    const std::string line = std::string(name) + "\n";
+    CHECK(eventually([&] { return read_text(log).find(line) != std::string::npos; }));
   }
   ::kill(client.pid(), SIGINT);
   const auto ended = client.wait();

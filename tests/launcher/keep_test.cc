@@ -28,6 +28,7 @@ TEST_CASE("a kept sandbox leaves its writable layer until it is removed", "[laun
   CHECK(list->front().upper == output.result.kept_upper);
 
   REQUIRE(remove_sandbox("kept-one", Force::no));
+  wait_for_removals();
   CHECK(bench.leftovers() == std::vector<std::string>{});
   const auto again = remove_sandbox("kept-one", Force::no);
   REQUIRE_FALSE(again);

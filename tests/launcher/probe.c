@@ -136,7 +136,7 @@ static int forks(int wanted) {
 }
 
 static int touch(unsigned long long bytes) {
-  char *memory = malloc(bytes);
+  volatile char *memory = malloc(bytes); /* or the compiler leaves the writes out */
   for (unsigned long long i = 0; memory != NULL && i < bytes; i += 4096) memory[i] = 1;
   puts(memory != NULL ? "done" : "no memory");
   return 0;

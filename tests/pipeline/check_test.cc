@@ -41,6 +41,8 @@ struct Fixture {
     return found;
   }
 
+  [[nodiscard]] Digest layer() const { return one.layers[0].digest; }  // of the first environment
+
   Temp dir;
   store::Store store = new_store(dir / "store");
   ComposeReport one;
@@ -75,7 +77,8 @@ TEST_CASE("a flipped byte in a pack names the chunk, the pack, the layer and the
 
 TEST_CASE("two damaged packs each name what they hurt") {
   const Fixture f;
-  for (const Digest& pack : *f.store.list_packs()) damage(f.store.pack_path(pack), 1000, "\xde\xad");
+  const auto packs = f.store.list_packs();
+  for (const Digest& pack : *packs) damage(f.store.pack_path(pack), 1000, "\xde\xad");
   for (const CheckProblem& problem : f.problems("pack")) {
     const bool is_one = problem.name == f.pack_one.hex();
     CHECK(problem.hurts == Names{is_one ? "one:latest" : "two:latest"});
@@ -102,22 +105,21 @@ TEST_CASE("packs that are gone, cut short or have a damaged index") {
 
 TEST_CASE("layer images and maps that are damaged or gone") {
   const Fixture damaged;
-  const Digest layer = damaged.one.layers[0].digest;
-  damage(damaged.store.layer_image_path(layer), 1500, "xx");
+  damage(damaged.store.layer_image_path(damaged.layer()), 1500, "xx");
   CHECK(damaged.problems("layer")[0].hurts == Names{"one:latest"});
 
   const Fixture gone;
-  fs::remove(gone.store.layer_image_path(layer));
+  fs::remove(gone.store.layer_image_path(gone.layer()));
   CHECK(gone.problems("env")[0].name == gone.one.env.hex());
   CHECK(gone.problems("env")[0].hurts == Names{"one:latest"});
 
   const Fixture no_map;
-  fs::remove(no_map.store.layer_map_path(layer));
+  fs::remove(no_map.store.layer_map_path(no_map.layer()));
   CHECK(no_map.problems("map")[0].hurts == Names{"one:latest"});
 
   const Fixture swapped;
-  fs::copy_file(swapped.store.layer_map_path(swapped.two.layers[0].digest), swapped.store.layer_map_path(layer),
-                fs::copy_options::overwrite_existing);
+  fs::copy_file(swapped.store.layer_map_path(swapped.two.layers[0].digest),
+                swapped.store.layer_map_path(swapped.layer()), fs::copy_options::overwrite_existing);
   CHECK_THAT(swapped.problems("map")[0].message, Catch::Contains("objects cannot be read"));
 }
 
@@ -136,6 +138,7 @@ TEST_CASE("environments and refs that are damaged or name nothing") {
   const Fixture garbled;
   write_text(garbled.store.root() / "refs/env/one/latest.ref", "garbage");
   const auto found = garbled.problems("ref");
+  CHECK(found[0].name == "one:latest");
   CHECK_THAT(found[0].message, Catch::Contains("latest.ref"));
 }
 

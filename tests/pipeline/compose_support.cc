@@ -111,12 +111,12 @@ void make_sample(const fs::path& dir, std::uint64_t seed) {
     write_text(dir / fmt::format("sub/f{}", i), text(noise(seed + i, 100 + i * 3000)));
   write_text(dir / "big", text(noise(seed + 100, 3 << 20)));
   write_text(dir / "big-again", text(noise(seed + 100, 3 << 20)));
-  write_text(dir / "shrinks", std::string(500000, 'x'));
+  write_text(dir / "shrinks", std::string(500000, static_cast<char>('a' + seed % 26)));
   write_text(dir / "empty", "");
-  write_text(dir / "sub/deep/sparse", "start");
+  write_text(dir / "sub/deep/sparse", fmt::format("start of {}", seed));
   fs::resize_file(dir / "sub/deep/sparse", 5 << 20);
   write_text(dir / "sub/deep/recipe-like",
-             std::string(format::kRecipeMagic.begin(), format::kRecipeMagic.end()) + "no recipe");
+             std::string(format::kRecipeMagic.begin(), format::kRecipeMagic.end()) + fmt::format("no recipe {}", seed));
 }
 
 }  // namespace dsec::composer::compose_test

@@ -118,8 +118,8 @@ TEST_CASE("a source that fails leaves the store as it was") {
   const auto before = files_of(store);
   make_sample(dir / "other", 2);
   composer::test::shell(dir.path(), "tar -C other -cf cut.tar . && truncate -s 5000000 cut.tar; echo junk > junk.tar");
-  for (const std::string source : {"tar:" + (dir / "cut.tar").native(), "tar:" + (dir / "junk.tar").native(),
-                                   std::string("dir:/nonexistent"), std::string("nonsense")}) {
+  for (const std::string& source : {"tar:" + (dir / "cut.tar").native(), "tar:" + (dir / "junk.tar").native(),
+                                    std::string("dir:/nonexistent"), std::string("nonsense")}) {
     const auto report = try_compose(store, source, "other");
     INFO(source);
     CHECK_FALSE(report);

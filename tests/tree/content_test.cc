@@ -88,8 +88,9 @@ TEST_CASE("a file whose object has another size is corrupt: nobody gets other by
     inode.object = one.world.content(noise(3, 5000), part);
     format::LayerTree tree;
     REQUIRE(tree.add(0, "f", inode));
-    const auto env = one.world.env("other", {one.world.layer(tree)});
-    one.names->attach("other", env);
+    const std::string name = fmt::format("other{}", part);
+    const auto env = one.world.env(name, {one.world.layer(tree)});
+    one.names->attach(name, env);
     const auto got = one.names->read(walk(*env).at("/f").attributes.id, 0, 10, later());
     REQUIRE_FALSE(got);
     CHECK(got.error().code == ErrorCode::corrupt);

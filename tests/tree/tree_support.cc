@@ -51,7 +51,8 @@ std::shared_ptr<const store::Layer> World::layer(std::string_view lines) {
     std::string_view rest = line.substr(at + kContent.size());
     const std::string_view text = rest.substr(0, rest.find(' '));
     rest.remove_prefix(text.size());
-    dump += fmt::format("{} size={} object={}{}\n", line.substr(0, at), text.size(), content(as_bytes(text)).hex(), rest);
+    dump +=
+        fmt::format("{} size={} object={}{}\n", line.substr(0, at), text.size(), content(as_bytes(text)).hex(), rest);
   }
   const auto tree = format::parse_dump(dump);
   if (!tree) FAIL(tree.error().message << "\n" << dump);

@@ -17,7 +17,12 @@
 
 namespace dsec::tree::test {
 
-using namespace dsec::test;
+using dsec::test::bytes_of;
+using dsec::test::digest_of;
+using dsec::test::later;
+using dsec::test::new_store;
+using dsec::test::noise;
+using dsec::test::TempDir;
 using Layers = std::vector<std::shared_ptr<const store::Layer>>;
 
 // Makes layers and environments in a store of its own; contents are in memory.
