@@ -4,7 +4,9 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/file.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -27,12 +29,15 @@ Result<void> start_daemon(const std::filesystem::path& store, const std::filesys
   const Fd null = TRY(open_file("/dev/null", O_RDWR));
   const Fd log = TRY(open_file(log_path, O_WRONLY | O_CREAT | O_APPEND, 0600));
   SpawnOptions options;
-  options.argv = {sibling_program("lazyfsd").native(), "--store", store.native(), "--dir", dir.native(), "--ready-fd", "3"};
+  options.argv = {
+      sibling_program("lazyfsd").native(), "--store", store.native(), "--dir", dir.native(), "--ready-fd", "3"};
   options.fds = {{null.get(), 0}, {null.get(), 1}, {log.get(), 2}, {ready.write_end.get(), 3}};
   options.session = SpawnOptions::Session::own;
   ChildProcess child = TRY(ChildProcess::spawn(options));
   ready.write_end.reset();
-  struct pollfd polled {ready.read_end.get(), POLLIN, 0};
+  struct pollfd polled {
+    ready.read_end.get(), POLLIN, 0
+  };
   const bool answered = ::poll(&polled, 1, kStartTimeoutMs) > 0;
   char byte = 0;
   const bool good = answered && ::read(ready.read_end.get(), &byte, 1) == 1;
@@ -91,13 +96,24 @@ Result<void> Client::detach(const std::string& owner) {
 
 Result<TreeUsage> Client::usage(const Digest& env) {
   const Json reply = TRY(call({{"op", "usage"}, {"env", env.hex()}}));
-  return TreeUsage{TRY(json_uint(reply, "store_bytes")), TRY(json_uint(reply, "read_bytes")), TRY(json_uint(reply, "reads"))};
+  return TreeUsage{TRY(json_uint(reply, "store_bytes")), TRY(json_uint(reply, "read_bytes")),
+                   TRY(json_uint(reply, "reads"))};
 }
 
 Result<Json> Client::status() { return call({{"op", "status"}}); }
 
 Result<void> Client::stop(Force force) {
+  struct ucred daemon {};
+  socklen_t size = sizeof daemon;
+  if (::getsockopt(socket_.get(), SOL_SOCKET, SO_PEERCRED, &daemon, &size) != 0)
+    return fail_sys(errno, "ask for the daemon's pid");
+  const Fd process(static_cast<int>(::syscall(SYS_pidfd_open, daemon.pid, 0)));
   TRY(call({{"op", "stop"}, {"force", force == Force::yes}}));
+  socket_.reset();
+  struct pollfd ended {
+    process.get(), POLLIN, 0
+  };
+  if (process.valid()) ::poll(&ended, 1, static_cast<int>(kStopPatience.count()));
   return {};
 }
 

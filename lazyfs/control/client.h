@@ -2,6 +2,7 @@
 // Asking lazyfsd for trees.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -54,9 +55,11 @@ class Client {
   Result<TreeUsage> usage(const Digest& env);
   // Everything the daemon knows of itself, for people and tools.
   Result<Json> status();
-  // Unmounts and ends the daemon; `exists` lists the owners when there are some and `force` is no.
+  // Unmounts and ends the daemon; `exists` lists the owners when there are some and `force` is no. Returns when it has
+  // ended, or after kStopPatience when somebody still uses a mount; the client is then spent.
   enum class Force { no, yes };
   Result<void> stop(Force force);
+  static constexpr std::chrono::milliseconds kStopPatience{10000};
 
  private:
   explicit Client(Fd socket) : socket_(std::move(socket)) {}

@@ -23,6 +23,12 @@ class Runtimes(WorldTest):
         os.rename(cls.world.path("bundle", "rootfs"), cls.plain)
         with open(os.path.join(cls.plain, "etc", "marker"), "w", encoding="utf-8") as file:
             file.write("the tree")
+        # What podman --read-only mounts something on, or makes when it is not there.
+        for name in ("hosts", "hostname", "resolv.conf"):
+            with open(os.path.join(cls.plain, "etc", name), "w", encoding="utf-8"):
+                pass
+        os.makedirs(os.path.join(cls.plain, "var", "tmp"), exist_ok=True)
+        os.symlink("/proc/mounts", os.path.join(cls.plain, "etc", "mtab"))
         cls.world.compose(f"dir:{cls.plain}", "small")
         cls.mounted = cls.world.mount("small")
 
@@ -37,8 +43,10 @@ class Runtimes(WorldTest):
         self.assertEqual((done.returncode, done.stdout), (0, "hello from the tree\n"), done.stderr)
 
     def podman(self, root, *flags):
+        # Limits of our own: podman's defaults want more than some hosts allow.
         return ["podman", "--root", self.world.path("podman"), "--runroot", self.world.path("podman-run"), "--cgroup-manager=cgroupfs",
-                "--runtime=runc", "run", "--rm", "--network=none", "--cgroups=disabled", *flags, "--rootfs", root, "sh", "-c", SCRIPT]
+                "--runtime=runc", "run", "--rm", "--network=none", "--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024", *flags,
+                "--rootfs", root, "sh", "-c", SCRIPT]
 
     def test_podman_with_an_overlay(self):
         self.check("podman", lambda root: self.podman(f"{root}:O"))
@@ -71,14 +79,14 @@ class Runtimes(WorldTest):
                                          f"dsec-e2e-{os.getpid()}"])
 
     def test_an_overlay_of_the_user(self):
-        for name in ("upper", "work", "merged"):
-            self.world.make_dir(name)
+        script = ('mount -t overlay overlay -o "lowerdir=$1,upperdir=upper,workdir=work" merged; echo "the tree" > merged/etc/marker; '
+                  'rm merged/bin/ls; mv merged/srv/play merged/moved; chroot merged /bin/sh -c "$2"; umount merged')
 
         def command(root):
-            options = f"lowerdir={root},upperdir={self.world.path('upper')},workdir={self.world.path('work')}"
-            merged = self.world.path("merged")
-            return ["unshare", "-m", "sh", "-ec", 'mount -t overlay overlay -o "$1" "$2"; echo "the tree" > "$2/etc/marker"; rm "$2/bin/ls"; '
-                    'mv "$2/srv/play" "$2/moved" && chroot "$2" /bin/sh -c "$3"; umount "$2"', "sh", options, merged, SCRIPT]
+            place = "overlay" + root.replace("/", "_")
+            for name in ("upper", "work", "merged"):
+                self.world.make_dir(place, name)
+            return ["unshare", "-m", "sh", "-ec", f'cd "$3"; {script}', "sh", root, SCRIPT, self.world.path(place)]
         self.check("unshare", command)
 
 
