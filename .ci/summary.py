@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads ctest's JUnit file and says what was run: summary.py tests.xml
 
-Counts cases, not programs: a Catch2 program counts as its test cases, a script whose last line is "N passed, N failed,
-N skipped" as what it says, anything else as one. A program that fails counts as at least one failure, whatever it
-printed. Then every failed program and every skipped case with its reason; the last line is the sum in the same form.
+Counts cases, not programs: a Catch2 or unittest program counts as its test cases, a script whose last line is
+"N passed, N failed, N skipped" as what it says, anything else as one. A program that fails counts as at least one
+failure, whatever it printed. Then every failed program and every skipped case with its reason; the last line is the
+sum in the same form.
 Exit: 0 when nothing failed and something passed, else 1.
 """
 
@@ -14,6 +15,7 @@ import xml.etree.ElementTree as ElementTree
 
 LAST_LINE = re.compile(r"^(\d+) passed, (\d+) failed, (\d+) skipped$", re.M)
 CATCH_ALL_PASSED = re.compile(r"^All tests passed \(.* in (\d+) test cases?\)$", re.M)
+UNITTEST = re.compile(r"^Ran (\d+) tests? in .*\n\n(?:OK|FAILED)(?: \((.*)\))?$", re.M)
 CATCH_COUNTS = re.compile(r"^test cases: *(\d+) \|(.*)$", re.M)
 SKIPPED_CASE = re.compile(r"^(?:skipped:|SKIP) (.*)$", re.M)
 
@@ -23,6 +25,11 @@ def counts_in(output):
     skipped = len(SKIPPED_CASE.findall(output))
     if stated := LAST_LINE.findall(output):
         return tuple(map(int, stated[-1]))
+    if match := UNITTEST.search(output):
+        parts = {name: int(number) for name, number in re.findall(r"(\w+)=(\d+)", match.group(2) or "")}
+        skipped = parts.get("skipped", 0)
+        failed = parts.get("failures", 0) + parts.get("errors", 0) + parts.get("unexpectedSuccesses", 0)
+        return max(0, int(match.group(1)) - failed - skipped), failed, skipped
     if match := CATCH_ALL_PASSED.search(output):  # Catch2 knows no skipped cases: to it they passed
         return int(match.group(1)) - skipped, 0, skipped
     if match := CATCH_COUNTS.search(output):

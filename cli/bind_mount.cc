@@ -48,14 +48,16 @@ Result<void> unbind(const fs::path& directory) {
 
 Result<void> save_record(const MountRecord& record) {
   TRY(make_dirs(records_dir()));
-  const Json document = {{"directory", record.directory.native()}, {"store", record.store.native()}, {"env", record.env}};
+  const Json document = {
+      {"directory", record.directory.native()}, {"store", record.store.native()}, {"env", record.env}};
   return write_file_atomic(records_dir(), record_path(record.directory), as_bytes(dump_json(document)));
 }
 
 Result<MountRecord> load_record(const fs::path& directory) {
   const Bytes bytes = TRY(read_file(record_path(directory), kMaxRecordBytes));
   const Json document = TRY(parse_json(as_text(bytes), record_path(directory).native()));
-  return MountRecord{TRY(json_text(document, "directory")), TRY(json_text(document, "store")), TRY(json_text(document, "env"))};
+  return MountRecord{TRY(json_text(document, "directory")), TRY(json_text(document, "store")),
+                     TRY(json_text(document, "env"))};
 }
 
 void remove_record(const fs::path& directory) {

@@ -48,7 +48,11 @@ Json to_json(const LayerFacts& facts) {
 Json to_json(const format::RunConfig& config) {
   Json env = Json::object();
   for (const auto& [name, value] : config.env) env[name] = value;
-  return {{"entrypoint", config.entrypoint}, {"cmd", config.cmd}, {"env", env}, {"workdir", config.workdir}, {"user", config.user}};
+  return {{"entrypoint", config.entrypoint},
+          {"cmd", config.cmd},
+          {"env", env},
+          {"workdir", config.workdir},
+          {"user", config.user}};
 }
 
 }  // namespace dsec::cli

@@ -68,8 +68,7 @@ void ProgressLine::update(const std::string& label, std::uint64_t done, std::uin
     return;
   }
   drawn_ = true;
-  const std::string share =
-      total == 0 ? "" : fmt::format(" {:3}%", std::min<std::uint64_t>(100, done * 100 / total));
+  const std::string share = total == 0 ? "" : fmt::format(" {:3}%", std::min<std::uint64_t>(100, done * 100 / total));
   put(fmt::format("\r\033[K{}{} {}", label, share, human_size(done)));
 }
 

@@ -24,8 +24,9 @@ class Parser {
   Parser() {
     app_.set_version_flag("--version", std::string("dsec ") + DSEC_VERSION);
     app_.require_subcommand(1);
-    app_.footer("`dsec VERB --help` tells more. DSEC_STORE names the store, DSEC_STATE_DIR and DSEC_RUNTIME_DIR where\n"
-                "writable layers and sockets are.");
+    app_.footer(
+        "`dsec VERB --help` tells more. DSEC_STORE names the store, DSEC_STATE_DIR and DSEC_RUNTIME_DIR where\n"
+        "writable layers and sockets are.");
     add_compose();
     add_env();
     add_layer();
@@ -64,13 +65,15 @@ class Parser {
   }
 
   void add_compose() {
-    CLI::App* app = app_.add_subcommand("compose", "Make layers and an environment from images, archives or directories");
+    CLI::App* app =
+        app_.add_subcommand("compose", "Make layers and an environment from images, archives or directories");
     auto args = on<ComposeArgs>(app, compose_verb);
     app->add_option("-f,--file", args->manifest, "Manifest (env.toml)");
     app->add_option("--from", args->from, "Source of a single [[layer]]");
     app->add_option("--name", args->name, "NAME[:TAG] of the environment; over a manifest's own");
     app->add_option("--target", args->target, "Directory that the tree of --from is placed in");
-    app->add_option("-j,--jobs", args->jobs, "Threads that hash and compress [one a processor]")->check(CLI::Range(1u, 256u));
+    app->add_option("-j,--jobs", args->jobs, "Threads that hash and compress [one a processor]")
+        ->check(CLI::Range(1u, 256u));
     app->add_flag("--strict", args->strict, "Warnings are errors");
     app->add_flag("--squash", args->squash, "One layer for each image");
     app->add_flag("--high", args->high_compression, "Compress better and slower (LZ4HC)");
@@ -82,7 +85,8 @@ class Parser {
     CLI::App* app = app_.add_subcommand("env", "List, show and remove environments")->require_subcommand(1);
     CLI::App* ls = app->add_subcommand("ls", "List environments");
     common(ls, *on<CommonArgs>(ls, env_ls_verb));
-    add_names(app->add_subcommand("inspect", "Show layers, sizes and configuration"), env_inspect_verb, "NAME[:TAG] or digest");
+    add_names(app->add_subcommand("inspect", "Show layers, sizes and configuration"), env_inspect_verb,
+              "NAME[:TAG] or digest");
     add_names(app->add_subcommand("rm", "Remove names; what they name stays in the store"), env_rm_verb, "NAME[:TAG]");
   }
 
@@ -180,7 +184,8 @@ class Parser {
     if (i >= arguments.size()) return;
     std::size_t first = i + 1;
     if (first < arguments.size() && arguments[first] == "--") ++first;
-    command_.assign(arguments.begin() + static_cast<std::ptrdiff_t>(std::min(first, arguments.size())), arguments.end());
+    command_.assign(arguments.begin() + static_cast<std::ptrdiff_t>(std::min(first, arguments.size())),
+                    arguments.end());
     arguments.resize(i + 1);
   }
 

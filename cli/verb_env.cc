@@ -20,8 +20,10 @@ Result<int> env_ls_verb(const CommonArgs& args) {
     const std::string name = to_string(RefKind::env, entry.ref);
     rows.push_back({name, entry.digest.brief(), env ? std::to_string(env->layers.size()) : "damaged"});
     Json item = {{"name", name}, {"digest", entry.digest.hex()}};
-    if (env) item["layers"] = env->layers.size();
-    else item["error"] = env.error().message;
+    if (env)
+      item["layers"] = env->layers.size();
+    else
+      item["error"] = env.error().message;
     list.push_back(item);
   }
   TRY(args.json ? print_json({{"envs", list}}) : print(format_table(rows)));
@@ -48,7 +50,8 @@ Result<Json> inspect_env(const Store& store, const std::string& name) {
 }
 
 std::string env_text(const Json& env) {
-  std::string text = fmt::format("name      {}\ndigest    {}\n", env["name"].get<std::string>(), env["digest"].get<std::string>());
+  std::string text =
+      fmt::format("name      {}\ndigest    {}\n", env["name"].get<std::string>(), env["digest"].get<std::string>());
   text += fmt::format("content   {} in {} chunks; {} stored, {} of metadata\n",
                       human_size(env["content_bytes"].get<std::uint64_t>()), env["chunks"].get<std::uint64_t>(),
                       human_size(env["stored_bytes"].get<std::uint64_t>()),
@@ -80,7 +83,8 @@ Result<int> env_rm_verb(const NameArgs& args) {
   for (const std::string& name : args.names) {
     const format::RefName ref = TRY(format::parse_ref(RefKind::env, name));
     TRY(store.remove_ref(RefKind::env, ref));
-    if (!args.common.json) TRY(print(fmt::format("removed {}; its layers and packs stay in the store\n", to_string(RefKind::env, ref))));
+    if (!args.common.json)
+      TRY(print(fmt::format("removed {}; its layers and packs stay in the store\n", to_string(RefKind::env, ref))));
   }
   if (args.common.json) TRY(print_json({{"removed", args.names}}));
   return kExitOk;

@@ -70,11 +70,12 @@ Result<int> layer_inspect_verb(const NameArgs& args) {
     return kExitOk;
   }
   for (const Json& layer : list) {
-    TRY(print(fmt::format("layer     {}\ninodes    {}\nmetadata  {}\ncontent   {} in {} chunks, {} stored in {} packs\n",
-                          layer["digest"].get<std::string>(), layer["inodes"].get<std::uint64_t>(),
-                          human_size(layer["metadata_bytes"].get<std::uint64_t>()),
-                          human_size(layer["content_bytes"].get<std::uint64_t>()), layer["chunks"].get<std::uint64_t>(),
-                          human_size(layer["stored_bytes"].get<std::uint64_t>()), layer["packs"].get<std::uint64_t>())));
+    TRY(print(
+        fmt::format("layer     {}\ninodes    {}\nmetadata  {}\ncontent   {} in {} chunks, {} stored in {} packs\n",
+                    layer["digest"].get<std::string>(), layer["inodes"].get<std::uint64_t>(),
+                    human_size(layer["metadata_bytes"].get<std::uint64_t>()),
+                    human_size(layer["content_bytes"].get<std::uint64_t>()), layer["chunks"].get<std::uint64_t>(),
+                    human_size(layer["stored_bytes"].get<std::uint64_t>()), layer["packs"].get<std::uint64_t>())));
   }
   return kExitOk;
 }

@@ -62,7 +62,8 @@ Result<int> umount_verb(const MountArgs& args) {
   }
   const MountRecord known = TRY(std::move(record));
   auto unbound = unbind(directory);
-  if (!unbound && unbound.error().sys != EINVAL) return tl::unexpected(unbound.error());  // EINVAL: not mounted any more
+  if (!unbound && unbound.error().sys != EINVAL)
+    return tl::unexpected(unbound.error());  // EINVAL: not mounted any more
   remove_record(directory);
   auto client = Client::connect(known.store, Client::Start::never);
   if (client) TRY(client->detach(known.owner()));

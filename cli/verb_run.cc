@@ -143,7 +143,8 @@ class AttachedEnv {
   }
 
  private:
-  AttachedEnv(Client client, const Digest& env, std::string owner, control::AttachedTree tree, control::TreeUsage before)
+  AttachedEnv(Client client, const Digest& env, std::string owner, control::AttachedTree tree,
+              control::TreeUsage before)
       : client_(std::move(client)), env_(env), owner_(std::move(owner)), tree_(std::move(tree)), before_(before) {}
 
   Client client_;

@@ -15,7 +15,8 @@ namespace {
 Json to_json(const CheckReport& report) {
   Json problems = Json::array();
   for (const CheckProblem& problem : report.problems) {
-    problems.push_back({{"what", problem.what}, {"name", problem.name}, {"message", problem.message}, {"hurts", problem.hurts}});
+    problems.push_back(
+        {{"what", problem.what}, {"name", problem.name}, {"message", problem.message}, {"hurts", problem.hurts}});
   }
   return {{"packs", report.packs},   {"chunks", report.chunks}, {"pack_bytes", report.pack_bytes},
           {"layers", report.layers}, {"envs", report.envs},     {"refs", report.refs},

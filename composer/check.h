@@ -30,8 +30,9 @@ struct CheckReport {
 };
 
 // Reads every byte of the store: packs against their names and every chunk against its digest, layer images for digest
-// and canonical form, maps against packs and the objects of their layer, environments, refs. Problems are in the report;
-// an error is returned only when the store cannot be read at all. `progress` gets a line now and then; may be empty.
+// and canonical form, maps against packs and the objects of their layer, environments, refs. Problems are in the
+// report; an error is returned only when the store cannot be read at all. `progress` gets a line now and then; may be
+// empty.
 Result<CheckReport> check_store(const store::Store& store, const std::function<void(const std::string&)>& progress);
 
 }  // namespace dsec::composer

@@ -20,7 +20,7 @@ std::size_t first_cut(ByteView segment);
 class Chunker {
  public:
   struct Output {
-    std::function<void(ByteView)> chunk;        // valid during the call
+    std::function<void(ByteView)> chunk;  // valid during the call
     std::function<void(std::uint64_t)> hole;
   };
   explicit Chunker(Output output) : output_(std::move(output)) {}
@@ -39,7 +39,7 @@ class Chunker {
   void end_segment();
 
   Output output_;
-  Bytes segment_;          // data of the open segment that is not cut yet, from head_
+  Bytes segment_;  // data of the open segment that is not cut yet, from head_
   std::size_t head_ = 0;
   std::uint64_t zeros_ = 0;  // zero bytes after the segment, whole blocks, not yet known to be a hole
   std::array<std::uint8_t, format::kHoleAlign> block_{};

@@ -39,8 +39,10 @@ RunConfig to_run_config(const ImageConfig& image) {
 void set_variable(RunConfig& config, const std::string& name, const std::string& value) {
   const auto found =
       std::find_if(config.env.begin(), config.env.end(), [&](const auto& pair) { return pair.first == name; });
-  if (found == config.env.end()) config.env.emplace_back(name, value);
-  else found->second = value;
+  if (found == config.env.end())
+    config.env.emplace_back(name, value);
+  else
+    found->second = value;
 }
 
 // Later stacks and the manifest override what they say; an image's command goes with its entrypoint.
@@ -123,8 +125,10 @@ class Composer {
     for (std::size_t i = 0; i < source->layer_count(); ++i) {
       const auto stream = TRY(source->layer(i));
       LayerTree tree = TRY(read_layer_stream(*stream, *stack.entry, squash ? merged : below_, i));
-      if (squash) TRY(merged.apply(tree));
-      else TRY(finish_layer(stack, std::move(tree), stream->description()));
+      if (squash)
+        TRY(merged.apply(tree));
+      else
+        TRY(finish_layer(stack, std::move(tree), stream->description()));
     }
     return squash ? finish_layer(stack, LayerTree(merged.tree()), stack.entry->from) : Result<void>();
   }

@@ -25,14 +25,14 @@ struct ComposeProgress {
 struct ComposeOptions {
   unsigned jobs = 0;  // threads that hash and compress; 0: one a processor
   format::Effort effort = format::Effort::fast;
-  enum class Squash { no, yes } squash = Squash::no;  // one layer for each [[layer]], however many its image has
-  enum class Strict { no, yes } strict = Strict::no;  // warnings are errors
+  enum class Squash { no, yes } squash = Squash::no;     // one layer for each [[layer]], however many its image has
+  enum class Strict { no, yes } strict = Strict::no;     // warnings are errors
   std::function<void(const ComposeProgress&)> progress;  // from the calling thread; may be empty
 };
 
 struct ComposedLayer {
   Digest digest;
-  std::string source;  // what it was made of, or the ref it came from
+  std::string source;   // what it was made of, or the ref it came from
   bool reused = false;  // was in the store already
   std::uint64_t files = 0;
   std::uint64_t metadata_bytes = 0;
@@ -48,8 +48,8 @@ struct ComposeReport {
 
 // Composes an environment: reads every source, stores what the store does not have, then writes layers, the environment
 // and last the refs. Until then nothing of it is visible; after a failure or a crash the store is as before, but for
-// litter in tmp/. The same input gives the same digests, whatever `jobs` is. Each [[layer]] with a source also becomes a
-// layer ref, which names a stack (docs/format.md, "Names"). `invalid` for mistakes in the plan or the sources,
+// litter in tmp/. The same input gives the same digests, whatever `jobs` is. Each [[layer]] with a source also becomes
+// a layer ref, which names a stack (docs/format.md, "Names"). `invalid` for mistakes in the plan or the sources,
 // `not_found` for a layer that is not in the store, and all that the store can fail with.
 Result<ComposeReport> compose(const store::Store& store, const ComposePlan& plan, const ComposeOptions& options);
 

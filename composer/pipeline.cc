@@ -230,8 +230,7 @@ class PipelineImpl final : public Pipeline {
     entry.digest = digest;
     entry.plain_bytes = static_cast<std::uint32_t>(plain.size());
     entry.codec = encoded->codec;
-    const std::uint32_t number =
-        TRY(packs_.add(entry, entry.codec == Codec::plain ? plain : ByteView(encoded->bytes)));
+    const std::uint32_t number = TRY(packs_.add(entry, entry.codec == Codec::plain ? plain : ByteView(encoded->bytes)));
     places_.emplace(digest, Place{number, {{}, entry.offset, entry.stored_bytes, entry.plain_bytes, entry.codec}});
     ++stats_.new_chunks;
     stats_.new_plain_bytes += plain.size();
@@ -242,7 +241,8 @@ class PipelineImpl final : public Pipeline {
     const auto found = places_.find(digest);
     if (found == places_.end()) return fail(ErrorCode::not_found, "{} did not come through this run", digest.hex());
     MapEntry entry{digest, found->second.location};
-    if (found->second.pack_number != Place::kInStore) entry.location.pack = packs_.pack_digest(found->second.pack_number);
+    if (found->second.pack_number != Place::kInStore)
+      entry.location.pack = packs_.pack_digest(found->second.pack_number);
     entries.push_back(entry);
     return {};
   }
@@ -269,8 +269,12 @@ class PipelineSink final : public ContentSink {
  public:
   explicit PipelineSink(PipelineImpl& pipeline)
       : pipeline_(pipeline),
-        chunker_({[this](ByteView chunk) { add({Step::Kind::chunk, Bytes(chunk.begin(), chunk.end())}); },
-                  [this](std::uint64_t bytes) { add({Step::Kind::hole, {}, bytes}); }}) {}
+        chunker_({[this](ByteView chunk) {
+                    add({Step::Kind::chunk, Bytes(chunk.begin(), chunk.end())});
+                  },
+                  [this](std::uint64_t bytes) {
+                    add({Step::Kind::hole, {}, bytes});
+                  }}) {}
 
   Result<void> begin() override { return {}; }
 
@@ -324,7 +328,8 @@ std::unique_ptr<ContentSink> PipelineImpl::sink() { return std::make_unique<Pipe
 
 }  // namespace
 
-std::unique_ptr<Pipeline> Pipeline::create(const store::Store& store, const ChunkIndex& index, PipelineOptions options) {
+std::unique_ptr<Pipeline> Pipeline::create(const store::Store& store, const ChunkIndex& index,
+                                           PipelineOptions options) {
   return std::make_unique<PipelineImpl>(store, index, options);
 }
 

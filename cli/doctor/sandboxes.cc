@@ -66,7 +66,7 @@ std::vector<std::string> usable_controllers(const HostFiles& host, const CgroupL
   if (layout.kind == CgroupLayout::Kind::v2) {
     if (!try_in(layout.unified, "")) return usable;
     const std::string offered = host.read(fs::path(layout.unified).relative_path() / "cgroup.controllers");
-    for (const std::string_view word : split(offered.substr(0, offered.find('\n')), ' ')) {
+    for (const std::string_view word : split(std::string_view(offered).substr(0, offered.find('\n')), ' ')) {
       if (word == "cpu" || word == "memory" || word == "pids") usable.emplace_back(word);
     }
     usable.emplace_back("devices");  // version 2 has no such controller: a BPF program does it

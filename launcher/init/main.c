@@ -28,7 +28,7 @@ enum { kSeccompFilter = 2, kNotExecutable = 126, kNotFound = 127, kFailed = 125 
 /* A process killed for want of memory should be one of the sandbox's, not one of ours; raising needs no privilege. */
 static const char kOomScore[] = "500";
 
-extern char **environ;
+extern char** environ;
 
 static void report(enum dsec_init_event event, int value) {
   const struct dsec_init_report message = {(uint32_t)event, value};
@@ -43,9 +43,9 @@ static void give_up(int error) {
 
 /* execve along $PATH, as shells do: the first that can be executed; EACCES when one was found that cannot. A file that
  * is no program is not given to a shell. Returns errno. */
-static int execute(char **argv) {
-  const char *name = argv[0];
-  const char *path = getenv("PATH");
+static int execute(char** argv) {
+  const char* name = argv[0];
+  const char* path = getenv("PATH");
   char file[PATH_MAX];
   int error = ENOENT;
   if (*name == '\0') return ENOENT;
@@ -68,7 +68,7 @@ static int execute(char **argv) {
   }
 }
 
-static void explain(const char *name, int error) {
+static void explain(const char* name, int error) {
   struct stat found;
   if (error == ENOENT && strchr(name, '/') == NULL) {
     dprintf(STDERR_FILENO, "dsec: %s: command not found in the sandbox's $PATH\n", name);
@@ -82,7 +82,7 @@ static void explain(const char *name, int error) {
 }
 
 /* In the child: everything as a shell would leave it to a command, then the command. `failed` gets errno. */
-static void become_command(char **argv, int tty, int failed) {
+static void become_command(char** argv, int tty, int failed) {
   sigset_t none;
   int fd;
   for (int signal_number = 1; signal_number < NSIG; ++signal_number) signal(signal_number, SIG_DFL);
@@ -109,7 +109,7 @@ static void become_command(char **argv, int tty, int failed) {
 }
 
 /* Starts the command; its pid, or does not return. */
-static pid_t start(char **argv, int tty) {
+static pid_t start(char** argv, int tty) {
   int ends[2];
   int error = 0;
   if (pipe2(ends, O_CLOEXEC) != 0) give_up(errno);
@@ -179,7 +179,7 @@ static void on_order(pid_t child) {
   forward(child, order.signal);
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
   sigset_t all;
   prctl(PR_SET_PDEATHSIG, SIGKILL); /* the runtime */
   prctl(PR_SET_DUMPABLE, 0);        /* nobody inside may look into us or take our socket */

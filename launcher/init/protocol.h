@@ -2,8 +2,7 @@
  * What dsec-init (process 1 of a sandbox) and dsec-monitor tell each other, over a SOCK_SEQPACKET socket that is
  * descriptor DSEC_INIT_SOCKET of dsec-init and never reaches the command. C, because dsec-init is.
  */
-#ifndef DSEC_LAUNCHER_INIT_PROTOCOL_H
-#define DSEC_LAUNCHER_INIT_PROTOCOL_H
+#pragma once
 
 #include <stdint.h>
 
@@ -31,5 +30,3 @@ struct dsec_init_order {
   uint16_t rows;
   uint16_t columns;
 };
-
-#endif

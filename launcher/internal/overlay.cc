@@ -56,9 +56,17 @@ std::string kernel_message(const Fd& context) {
   return n > 2 ? fmt::format(" ({})", std::string_view(text + 2, static_cast<std::size_t>(n) - 2)) : std::string();
 }
 
+// Before Linux 6.5 overlayfs collects options unread, and refuses one that it does not know only when the mount is
+// made, in words that other mistakes also have. So ask with one that no kernel knows.
+bool reads_options_one_by_one() {
+  const Fd context(::fsopen("overlay", FSOPEN_CLOEXEC));
+  return ::fsconfig(context.get(), FSCONFIG_SET_FLAG, "dsec-unknown", nullptr, 0) != 0;
+}
+
 // With fsopen(2): one option a call, so no limit on the number of layers (Linux 6.8 for lowerdir+). `unsupported` when
 // the kernel does not know a call or an option; nothing is mounted then.
 Result<void> mount_with_fsopen(const OpenLayers& layers, const OverlayLayout& layout) {
+  if (!reads_options_one_by_one()) return fail(ErrorCode::unsupported, "overlayfs takes its options as one text only");
   const Fd context(::fsopen("overlay", FSOPEN_CLOEXEC));
   if (!context.valid()) return fail_sys(errno, "fsopen overlay");
   const auto set = [&](const char* key, const std::string& value) {

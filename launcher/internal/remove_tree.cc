@@ -23,9 +23,8 @@ constexpr int kDirFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 
 // Removes all entries of `dir` that are no directories or empty ones; returns the name of one that is not empty, or "".
 Result<std::string> remove_simple_entries(const Fd& dir, std::string_view keep) {
-  const int listing = ::openat(dir.get(), ".", kDirFlags);
-  if (listing < 0) return fail_sys(errno, "open a directory to remove");
-  const std::unique_ptr<DIR, CloseDir> stream(::fdopendir(listing));
+  Fd listing = TRY_IN("open a directory to remove", open_at(dir, ".", kDirFlags));
+  const std::unique_ptr<DIR, CloseDir> stream(::fdopendir(listing.release()));
   std::string full;
   while (const struct dirent* entry = ::readdir(stream.get())) {
     const std::string_view name = entry->d_name;

@@ -41,13 +41,13 @@ SandboxResult judge_report(const Ending& ending) {
     case DSEC_INIT_NOT_EXECUTED:
       if (report.value == ENOENT) return ended(kNotFoundCode, "not_found", "the command was not found");
       return ended(kNotExecutableCode, "not_executable",
-                   fmt::format("the command cannot be executed: {}", std::strerror(report.value)));
+                   fmt::format("the command cannot be executed: {}", errno_text(report.value)));
     case DSEC_INIT_UNCONFINED:
       return infra_result("infra_runtime",
                           "crun did not install the system call filter; crun 1.8.1 and later can do it");
     default:
       return infra_result("infra_runtime",
-                          fmt::format("process 1 of the sandbox failed: {}", std::strerror(report.value)));
+                          fmt::format("process 1 of the sandbox failed: {}", errno_text(report.value)));
   }
 }
 

@@ -67,7 +67,8 @@ Result<void> AtomicFile::commit(const std::filesystem::path& path) {
   return sync_dir(dir);
 }
 
-Result<void> write_file_atomic(const std::filesystem::path& tmp_dir, const std::filesystem::path& path, ByteView bytes) {
+Result<void> write_file_atomic(const std::filesystem::path& tmp_dir, const std::filesystem::path& path,
+                               ByteView bytes) {
   AtomicFile file = TRY(AtomicFile::create(tmp_dir));
   TRY(file.write(bytes));
   return file.commit(path);

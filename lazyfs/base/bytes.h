@@ -18,9 +18,7 @@ using ByteView = std::span<const std::uint8_t>;
 inline ByteView as_bytes(std::string_view text) {
   return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
 }
-inline std::string_view as_text(ByteView bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
+inline std::string_view as_text(ByteView bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 
 // `length` bytes at `offset`, or nothing when they do not all lie inside `bytes`. Never overflows.
 inline std::optional<ByteView> slice(ByteView bytes, std::uint64_t offset, std::uint64_t length) {

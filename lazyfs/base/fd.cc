@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <system_error>
 
 namespace dsec {
@@ -44,7 +45,8 @@ Result<void> pread_exact(const Fd& fd, std::span<std::uint8_t> out, std::uint64_
     const ssize_t n = ::pread(fd.get(), out.data() + done, out.size() - done, static_cast<off_t>(offset + done));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return fail_sys(errno, fmt::format("read {} bytes at {}", out.size(), offset));
-    if (n == 0) return fail(ErrorCode::corrupt, "the file ends early: {} bytes wanted at {}, {} there", out.size(), offset, done);
+    if (n == 0)
+      return fail(ErrorCode::corrupt, "the file ends early: {} bytes wanted at {}, {} there", out.size(), offset, done);
     done += static_cast<std::size_t>(n);
   }
   return {};
@@ -85,7 +87,8 @@ Result<Bytes> read_all(const Fd& fd, std::uint64_t limit, std::string_view what)
   if (st.st_size > 0 && static_cast<std::uint64_t>(st.st_size) > limit) {
     return fail(ErrorCode::invalid, "{} has {} bytes; at most {} are read", what, st.st_size, limit);
   }
-  Bytes bytes(static_cast<std::size_t>(st.st_size) + 1);  // one more, so that a file of the stated size ends in one read
+  Bytes bytes(static_cast<std::size_t>(st.st_size) +
+              1);  // one more, so that a file of the stated size ends in one read
   std::size_t done = 0;
   while (true) {
     const ssize_t n = ::pread(fd.get(), bytes.data() + done, bytes.size() - done, static_cast<off_t>(done));
@@ -103,6 +106,16 @@ Result<Bytes> read_all(const Fd& fd, std::uint64_t limit, std::string_view what)
 Result<Bytes> read_file(const std::filesystem::path& path, std::uint64_t limit) {
   const Fd fd = TRY(open_file(path, O_RDONLY));
   return read_all(fd, limit, path.native());
+}
+
+Result<Fd> unnamed_file(const std::filesystem::path& dir) {
+  Result<Fd> fd = open_file(dir, O_TMPFILE | O_RDWR, 0600);
+  if (fd) return fd;
+  std::string name = (dir / "dsec.XXXXXX").native();  // a file system without O_TMPFILE
+  Fd named(::mkostemp(name.data(), O_CLOEXEC));
+  if (!named.valid()) return fail_sys(errno, fmt::format("create a temporary file in {}", dir.native()));
+  ::unlink(name.c_str());
+  return named;
 }
 
 Result<void> make_dirs(const std::filesystem::path& dir) {

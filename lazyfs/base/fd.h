@@ -60,6 +60,9 @@ Result<Bytes> read_file(const std::filesystem::path& path, std::uint64_t limit);
 // The same from a descriptor, read from the start.
 Result<Bytes> read_all(const Fd& fd, std::uint64_t limit, std::string_view what);
 
+// A file without a name in `dir`, open for reading and writing; it is gone when its descriptor is closed.
+Result<Fd> unnamed_file(const std::filesystem::path& dir);
+
 // mkdir -p with mode 0755 (less the umask).
 Result<void> make_dirs(const std::filesystem::path& dir);
 

@@ -37,16 +37,16 @@ std::string timestamp() {
 }
 
 std::string text_line(LogLevel level, std::string_view event, std::initializer_list<LogField> fields) {
-  std::string line = fmt::format("{} {:5} {}: {}", timestamp(), kLevelNames[static_cast<int>(level)],
-                                 settings().program, event);
+  std::string line =
+      fmt::format("{} {:5} {}: {}", timestamp(), kLevelNames[static_cast<int>(level)], settings().program, event);
   for (const auto& [name, value] : fields) line += fmt::format(" {}={}", name, quoted_if_needed(value));
   return line + "\n";
 }
 
 std::string json_line(LogLevel level, std::string_view event, std::initializer_list<LogField> fields) {
-  std::string line = fmt::format(R"({{"time":"{}","level":"{}","program":{},"event":{})", timestamp(),
-                                 kLevelNames[static_cast<int>(level)], json_string(settings().program),
-                                 json_string(event));
+  std::string line =
+      fmt::format(R"({{"time":"{}","level":"{}","program":{},"event":{})", timestamp(),
+                  kLevelNames[static_cast<int>(level)], json_string(settings().program), json_string(event));
   for (const auto& [name, value] : fields) line += fmt::format(",{}:{}", json_string(name), json_string(value));
   return line + "}\n";
 }

@@ -139,7 +139,9 @@ Result<ExitStatus> ChildProcess::wait() {
 Result<std::optional<ExitStatus>> ChildProcess::wait_for(std::chrono::milliseconds timeout) {
   const Fd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
   if (!pidfd.valid()) return fail_sys(errno, fmt::format("watch process {}", pid_));
-  struct pollfd entry {pidfd.get(), POLLIN, 0};
+  struct pollfd entry {
+    pidfd.get(), POLLIN, 0
+  };
   constexpr std::int64_t kLongestPoll = INT_MAX;  // 24 days; after that it is as if the time were over
   const int ready = ::poll(&entry, 1, static_cast<int>(std::clamp<std::int64_t>(timeout.count(), 0, kLongestPoll)));
   if (ready < 0 && errno != EINTR) return fail_sys(errno, fmt::format("watch process {}", pid_));
@@ -165,8 +167,10 @@ Result<std::string> run_program(const std::vector<std::string>& argv, std::size_
       if (polled[i].fd < 0 || (polled[i].revents & (POLLIN | POLLHUP | POLLERR)) == 0) continue;
       char buffer[8192];
       const ssize_t n = ::read(polled[i].fd, buffer, sizeof buffer);
-      if (n <= 0) polled[i].fd = -1;
-      else texts[i].append(buffer, static_cast<std::size_t>(n));
+      if (n <= 0)
+        polled[i].fd = -1;
+      else
+        texts[i].append(buffer, static_cast<std::size_t>(n));
     }
     if (texts[0].size() > limit) return fail(ErrorCode::invalid, "{} prints more than {} bytes", argv[0], limit);
     if (texts[1].size() > limit) texts[1].erase(0, texts[1].size() - limit);

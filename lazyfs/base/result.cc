@@ -23,7 +23,9 @@ const char* to_string(ErrorCode code) {
   return "internal";
 }
 
-Error Error::within(std::string_view context) const& { return Error{code, fmt::format("{}: {}", context, message), sys}; }
+Error Error::within(std::string_view context) const& {
+  return Error{code, fmt::format("{}: {}", context, message), sys};
+}
 
 Error Error::within(std::string_view context) && {
   message.insert(0, fmt::format("{}: ", context));
@@ -57,8 +59,10 @@ ErrorCode code_of_errno(int sys) {
 }  // namespace
 
 tl::unexpected<Error> fail_sys(int sys, std::string what) {
-  return tl::unexpected<Error>(Error{code_of_errno(sys), fmt::format("{}: {}", what, std::strerror(sys)), sys});
+  return tl::unexpected<Error>(Error{code_of_errno(sys), fmt::format("{}: {}", what, errno_text(sys)), sys});
 }
+
+std::string errno_text(int sys) { return std::strerror(sys); }
 
 int to_errno(const Error& error) {
   if (error.sys != 0) return error.sys;

@@ -54,6 +54,9 @@ template <typename... Args>
 // ": <strerror>" appended.
 [[nodiscard]] tl::unexpected<Error> fail_sys(int sys, std::string what);
 
+// The system's text for an errno.
+std::string errno_text(int sys);
+
 // The errno that stands for an error at an interface that only knows errno (FUSE, exit paths).
 int to_errno(const Error& error);
 
@@ -74,9 +77,9 @@ T take_value(Result<T>& result) {
 // A name of its own for each use, so that one may stand inside another.
 #define DSEC_TRY_NAME(number) DSEC_TRY_NAME_IMPL(number)
 #define DSEC_TRY_NAME_IMPL(number) try_result_##number
-#define DSEC_TRY_IMPL(result, within_context, ...)                                          \
-  ({                                                                                        \
-    auto result = (__VA_ARGS__);                                                            \
-    if (!result) return tl::unexpected(std::move(result).error() within_context);           \
-    ::dsec::take_value(result);                                                             \
+#define DSEC_TRY_IMPL(result, within_context, ...)                                \
+  ({                                                                              \
+    auto result = (__VA_ARGS__);                                                  \
+    if (!result) return tl::unexpected(std::move(result).error() within_context); \
+    ::dsec::take_value(result);                                                   \
   })

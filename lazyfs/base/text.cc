@@ -139,7 +139,8 @@ struct NumberWithUnit {
 // "1.5GiB" -> 1.5 and "GiB"; nothing when it does not start with a plain number.
 bool take_number(std::string_view text, NumberWithUnit& out) {
   if (text.empty() || (text[0] != '.' && (text[0] < '0' || text[0] > '9'))) return false;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out.number, std::chars_format::fixed);
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), out.number, std::chars_format::fixed);
   if (error != std::errc() || !std::isfinite(out.number)) return false;
   out.unit = text.substr(static_cast<std::size_t>(end - text.data()));
   return true;
@@ -156,7 +157,8 @@ Result<std::uint64_t> parse_size(std::string_view text) {
     const char first = static_cast<char>(parsed.unit[0] | 0x20);
     const std::size_t power = kUnits.find(first);
     const std::string_view rest = parsed.unit.substr(1);
-    good = power != std::string_view::npos && (rest.empty() || rest == "B" || rest == "b" || rest == "iB" || rest == "i");
+    good =
+        power != std::string_view::npos && (rest.empty() || rest == "B" || rest == "b" || rest == "iB" || rest == "i");
     factor = std::pow(1024.0, static_cast<double>(power + 1));
   }
   std::uint64_t exact = 0;  // a whole number of bytes may be one that no double holds
@@ -184,7 +186,8 @@ Result<std::chrono::milliseconds> parse_duration(std::string_view text) {
       if (unit.name == parsed.unit && ms <= 3.2e12) return std::chrono::milliseconds(static_cast<std::int64_t>(ms));
     }
   }
-  return fail(ErrorCode::invalid, "\"{}\" is no duration: write 30s, 5m, 2h, 250ms or a number of seconds", escaped(text));
+  return fail(ErrorCode::invalid, "\"{}\" is no duration: write 30s, 5m, 2h, 250ms or a number of seconds",
+              escaped(text));
 }
 
 std::string human_size(std::uint64_t bytes) {

@@ -43,13 +43,15 @@ std::size_t line_of_long_key(std::string_view text) {
   int parts = 1;
   for (std::size_t i = 0; i < text.size();) {
     const char c = text[i];
-    const bool goes_on = c == ' ' || c == '\t' || c == '_' || c == '-' || std::isalnum(static_cast<unsigned char>(c)) != 0;
+    const bool goes_on =
+        c == ' ' || c == '\t' || c == '_' || c == '-' || std::isalnum(static_cast<unsigned char>(c)) != 0;
     if (c == '"' || c == '\'') {
       i = string_end(text, i);
       continue;
     }
     if (c == '.' && ++parts > kMaxKeyParts) {
-      return 1 + static_cast<std::size_t>(std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(i), '\n'));
+      return 1 +
+             static_cast<std::size_t>(std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(i), '\n'));
     }
     if (c != '.' && !goes_on) parts = 1;
     i = c == '#' ? std::min(text.find('\n', i), text.size()) : i + 1;
@@ -115,13 +117,13 @@ std::optional<T> typed(const toml::table& table, std::string_view key, bool& rig
 
 }  // namespace
 
-#define DSEC_TOML_GETTER(name, type, wanted)                                                             \
-  Result<std::optional<type>> TomlTable::name(std::string_view key) {                                    \
-    asked_.emplace(key);                                                                                 \
-    bool right_type = true;                                                                              \
-    auto value = typed<type>(*node_->table, key, right_type);                                            \
-    if (!right_type) return fail(ErrorCode::invalid, "{}: \"{}\" must be {}", where(key), key, wanted);  \
-    return value;                                                                                        \
+#define DSEC_TOML_GETTER(name, type, wanted)                                                            \
+  Result<std::optional<type>> TomlTable::name(std::string_view key) {                                   \
+    asked_.emplace(key);                                                                                \
+    bool right_type = true;                                                                             \
+    auto value = typed<type>(*node_->table, key, right_type);                                           \
+    if (!right_type) return fail(ErrorCode::invalid, "{}: \"{}\" must be {}", where(key), key, wanted); \
+    return value;                                                                                       \
   }
 DSEC_TOML_GETTER(text, std::string, "a string in quotes")
 DSEC_TOML_GETTER(integer, std::int64_t, "a whole number")
@@ -144,8 +146,10 @@ Result<std::optional<std::vector<std::string>>> TomlTable::texts(std::string_vie
   std::vector<std::string> values;
   for (std::size_t i = 0; array != nullptr && i < array->size(); ++i) {
     const auto value = array->get(i)->value_exact<std::string>();
-    if (!value) array = nullptr;
-    else values.push_back(*value);
+    if (!value)
+      array = nullptr;
+    else
+      values.push_back(*value);
   }
   if (array == nullptr) return fail(ErrorCode::invalid, "{}: \"{}\" must be a list of strings", where(key), key);
   return values;
@@ -166,8 +170,10 @@ Result<std::vector<TomlTable>> TomlTable::tables(std::string_view key) {
   if (node == nullptr) return found;
   const toml::array* array = node->as_array();
   for (std::size_t i = 0; array != nullptr && i < array->size(); ++i) {
-    if (!array->get(i)->is_table()) array = nullptr;
-    else found.push_back(TomlTable(document_, std::make_shared<Node>(Node{array->get(i)->as_table()})));
+    if (!array->get(i)->is_table())
+      array = nullptr;
+    else
+      found.push_back(TomlTable(document_, std::make_shared<Node>(Node{array->get(i)->as_table()})));
   }
   if (array == nullptr) return fail(ErrorCode::invalid, "{}: \"{}\" must be written as [[{}]]", where(key), key, key);
   return found;

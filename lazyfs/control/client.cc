@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -11,6 +10,7 @@
 
 #include <cerrno>
 
+#include "base/lock_file.h"
 #include "base/paths.h"
 #include "base/process.h"
 #include "control/wire.h"
@@ -63,8 +63,7 @@ Result<Client> Client::connect(const std::filesystem::path& store, Start start) 
     // Images have set-user-ID programs and secrets of their own: host users have no business in the mounts.
     if (::chmod(dir.c_str(), 0700) != 0) return fail_sys(errno, fmt::format("chmod {}", dir.native()));
     // One starter at a time; who waited finds the daemon running.
-    const Fd lock = TRY(open_file(dir / "start.lock", O_RDWR | O_CREAT, 0600));
-    if (::flock(lock.get(), LOCK_EX) != 0) return fail_sys(errno, "lock the start of lazyfsd");
+    const LockFile lock = TRY(LockFile::wait_for(dir / "start.lock"));
     connected = connect_to(socket);
     if (!connected) {
       TRY(start_daemon(store, dir));

@@ -19,7 +19,7 @@ Result<void> send_message(const Fd& socket, const Json& message) {
   while (sent < line.size()) {
     const ssize_t n = ::send(socket.get(), line.data() + sent, line.size() - sent, MSG_NOSIGNAL);
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return fail(ErrorCode::unavailable, "send to lazyfsd: {}", std::strerror(errno));
+    if (n < 0) return fail(ErrorCode::unavailable, "send to lazyfsd: {}", errno_text(errno));
     sent += static_cast<std::size_t>(n);
   }
   return {};
@@ -33,8 +33,11 @@ Result<Json> receive_message(const Fd& socket, std::string& rest, int timeout_ms
       rest.erase(0, end + 1);
       return parse_json(line, "message");
     }
-    if (rest.size() > kMaxMessageBytes) return fail(ErrorCode::invalid, "a message has more than {} bytes", kMaxMessageBytes);
-    struct pollfd polled {socket.get(), POLLIN, 0};
+    if (rest.size() > kMaxMessageBytes)
+      return fail(ErrorCode::invalid, "a message has more than {} bytes", kMaxMessageBytes);
+    struct pollfd polled {
+      socket.get(), POLLIN, 0
+    };
     const int ready = ::poll(&polled, 1, timeout_ms);
     if (ready < 0 && errno == EINTR) continue;
     if (ready == 0) return fail(ErrorCode::timeout, "no message within {} ms", timeout_ms);
@@ -70,7 +73,8 @@ Result<Fd> make_socket() {
 Result<Fd> listen_on(const std::filesystem::path& path) {
   const sockaddr_un address = TRY(address_of(path));
   Fd fd = TRY(make_socket());
-  ::unlink(path.c_str());
+  std::error_code ignored;
+  std::filesystem::remove(path, ignored);
   const mode_t mask = ::umask(0177);
   const int bound = ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
   ::umask(mask);
@@ -82,7 +86,7 @@ Result<Fd> connect_to(const std::filesystem::path& path) {
   const sockaddr_un address = TRY(address_of(path));
   Fd fd = TRY(make_socket());
   if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
-    return fail(ErrorCode::unavailable, "connect to {}: {}", path.native(), std::strerror(errno));
+    return fail(ErrorCode::unavailable, "connect to {}: {}", path.native(), errno_text(errno));
   }
   return fd;
 }
@@ -97,7 +101,8 @@ Result<Json> reply_or_error(Json reply) {
   const std::string code = or_default(json_text(*found, "code"), std::string("internal")).value_or("internal");
   const std::string message = or_default(json_text(*found, "message"), std::string()).value_or("");
   for (int i = 0; i <= static_cast<int>(ErrorCode::internal); ++i) {
-    if (code == to_string(static_cast<ErrorCode>(i))) return tl::unexpected(Error{static_cast<ErrorCode>(i), message, 0});
+    if (code == to_string(static_cast<ErrorCode>(i)))
+      return tl::unexpected(Error{static_cast<ErrorCode>(i), message, 0});
   }
   return fail(ErrorCode::internal, "{}", message);
 }

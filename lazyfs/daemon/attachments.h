@@ -35,9 +35,9 @@ struct Attachment {
   bool has_xattrs = false;
 };
 
-// Attaches and detaches. An environment whose last owner left stays shown, so that the kernel keeps its cached pages and
-// names for the next one; the least recently used go when more than kMaxIdle wait. Thread-safe; loading the metadata of
-// an environment blocks only who wants to attach another new one.
+// Attaches and detaches. An environment whose last owner left stays shown, so that the kernel keeps its cached pages
+// and names for the next one; the least recently used go when more than kMaxIdle wait. Thread-safe; loading the
+// metadata of an environment blocks only who wants to attach another new one.
 class Attachments {
  public:
   static constexpr std::size_t kMaxIdle = 512;
@@ -82,7 +82,7 @@ class Attachments {
   std::unique_ptr<tree::SlotTable> slots_;
   MountedNames plain_;
   MountedNames with_xattrs_;
-  std::mutex loading_;  // taken before state_
+  std::mutex loading_;                                          // taken before state_
   std::map<Digest, std::weak_ptr<const store::Layer>> loaded_;  // guarded by loading_
   Guarded<State> state_;
 };

@@ -27,7 +27,9 @@ bool peer_may_ask(const Fd& connection) {
 
 void ControlServer::run() {
   while (!stopping_) {
-    struct pollfd polled {listener_.get(), POLLIN, 0};
+    struct pollfd polled {
+      listener_.get(), POLLIN, 0
+    };
     const bool may_accept = connections_ < kMaxConnections;
     if (::poll(&polled, may_accept ? 1 : 0, kPollMs) <= 0) continue;
     Fd connection(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));

@@ -15,8 +15,8 @@
 namespace dsec::daemon {
 
 // One thread accepts, one serves each connection; at most kMaxConnections at once, others wait in the backlog.
-// Requests are {"op": NAME, ...}; a handler gets the whole request and the connection it came by, and returns the reply.
-// Only peers of our own user (or root) are served.
+// Requests are {"op": NAME, ...}; a handler gets the whole request and the connection it came by, and returns the
+// reply. Only peers of our own user (or root) are served.
 class ControlServer {
  public:
   static constexpr int kMaxConnections = 1024;

@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
@@ -12,6 +11,7 @@
 #include <cerrno>
 #include <thread>
 
+#include "base/lock_file.h"
 #include "base/log.h"
 #include "control/wire.h"
 #include "daemon/attachments.h"
@@ -81,11 +81,16 @@ class ServedMount {
 };
 
 Json counts_of(const fuse::RequestCounts& counts) {
-  return {{"lookup", counts.lookup.get()},       {"getattr", counts.getattr.get()},
-          {"readlink", counts.readlink.get()},   {"read", counts.read.get()},
-          {"lseek", counts.lseek.get()},         {"readdir", counts.readdir.get()},
-          {"readdirplus", counts.readdirplus.get()}, {"getxattr", counts.getxattr.get()},
-          {"listxattr", counts.listxattr.get()}, {"statfs", counts.statfs.get()},
+  return {{"lookup", counts.lookup.get()},
+          {"getattr", counts.getattr.get()},
+          {"readlink", counts.readlink.get()},
+          {"read", counts.read.get()},
+          {"lseek", counts.lseek.get()},
+          {"readdir", counts.readdir.get()},
+          {"readdirplus", counts.readdirplus.get()},
+          {"getxattr", counts.getxattr.get()},
+          {"listxattr", counts.listxattr.get()},
+          {"statfs", counts.statfs.get()},
           {"open", counts.open.get()}};
 }
 
@@ -95,10 +100,11 @@ class Daemon {
 
   Result<void> run() {
     TRY(make_dirs(settings_.dir));
-    lock_ = TRY(open_file(settings_.dir / "lazyfsd.lock", O_RDWR | O_CREAT, 0600));
-    if (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
+    auto lock = LockFile::try_take(settings_.dir / "lazyfsd.lock");
+    if (!lock && lock.error().code == ErrorCode::exists) {
       return fail(ErrorCode::exists, "another lazyfsd serves {}", settings_.dir.native());
     }
+    const LockFile held = TRY(std::move(lock));
     block_signals();
     raise_descriptor_limit();
     TRY(start());
@@ -108,7 +114,8 @@ class Daemon {
     server_->run();
     done_ = true;
     watcher.join();
-    ::unlink((settings_.dir / "control").c_str());
+    std::error_code ignored;
+    std::filesystem::remove(settings_.dir / "control", ignored);
     plain_.stop();
     with_xattrs_.stop();
     log(LogLevel::info, "stopped");
@@ -165,15 +172,16 @@ class Daemon {
   }
 
   Json status() {
-    return {{"pid", ::getpid()},
-            {"version", DSEC_VERSION},
-            {"store", settings_.store.native()},
-            {"attached", attachments_->describe()},
-            {"fetches", meter_->fetches.get()},
-            {"fetch_failures", meter_->failures.get()},
-            {"store_bytes", meter_->store_bytes.get()},
-            {"requests", {{"mnt", counts_of(plain_.session().counts())},
-                          {"mnt-xattr", counts_of(with_xattrs_.session().counts())}}}};
+    return {
+        {"pid", ::getpid()},
+        {"version", DSEC_VERSION},
+        {"store", settings_.store.native()},
+        {"attached", attachments_->describe()},
+        {"fetches", meter_->fetches.get()},
+        {"fetch_failures", meter_->failures.get()},
+        {"store_bytes", meter_->store_bytes.get()},
+        {"requests",
+         {{"mnt", counts_of(plain_.session().counts())}, {"mnt-xattr", counts_of(with_xattrs_.session().counts())}}}};
   }
 
   Result<Json> stop(const Json& request) {
@@ -204,7 +212,7 @@ class Daemon {
 
   void watch() {
     const sigset_t set = stop_signals();
-    const struct timespec period {0, 250000000};
+    const struct timespec period { 0, 250000000 };
     while (!done_) {
       const bool signalled = ::sigtimedwait(&set, nullptr, &period) > 0;
       const bool idle = settings_.idle_exit.count() > 0 && attachments_->idle_for() >= settings_.idle_exit;
@@ -219,7 +227,6 @@ class Daemon {
   }
 
   Settings settings_;
-  Fd lock_;
   std::shared_ptr<store::FetchMeter> meter_ = std::make_shared<store::FetchMeter>();
   ServedMount plain_;
   ServedMount with_xattrs_;

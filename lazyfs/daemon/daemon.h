@@ -7,8 +7,8 @@
 
 namespace dsec::daemon {
 
-// Runs until it is told to stop (control socket, SIGTERM, SIGINT) or has been idle for long enough. On return nothing of
-// ours is mounted any more; who still used it gets ENOTCONN. `exists` when another daemon serves the same directory.
+// Runs until it is told to stop (control socket, SIGTERM, SIGINT) or has been idle for long enough. On return nothing
+// of ours is mounted any more; who still used it gets ENOTCONN. `exists` when another daemon serves the same directory.
 Result<void> run_daemon(const Settings& settings);
 
 }  // namespace dsec::daemon

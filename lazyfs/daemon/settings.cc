@@ -34,9 +34,15 @@ Result<void> set_number(std::uint64_t& target, const std::string& text, std::uin
 
 constexpr std::array kSettings{
     Setting{"store", "", "Directory of the store.", Setting::Where::command_line,
-            [](Settings& s, const std::string& text) -> Result<void> { s.store = text; return {}; }},
+            [](Settings& s, const std::string& text) -> Result<void> {
+              s.store = text;
+              return {};
+            }},
     Setting{"dir", "", "Directory for the control socket, the mounts and the slot table.", Setting::Where::command_line,
-            [](Settings& s, const std::string& text) -> Result<void> { s.dir = text; return {}; }},
+            [](Settings& s, const std::string& text) -> Result<void> {
+              s.dir = text;
+              return {};
+            }},
     Setting{"ready_fd", "", "Descriptor that gets one byte when the daemon serves.", Setting::Where::command_line,
             [](Settings& s, const std::string& text) -> Result<void> {
               std::uint64_t fd = 0;
@@ -44,8 +50,12 @@ constexpr std::array kSettings{
               s.ready_fd = static_cast<int>(fd);
               return {};
             }},
-    Setting{"cache_dir", "", "Local copies of layer metadata. Empty: \"cache\" in the state directory.", Setting::Where::both,
-            [](Settings& s, const std::string& text) -> Result<void> { s.cache_dir = text; return {}; }},
+    Setting{"cache_dir", "", "Local copies of layer metadata. Empty: \"cache\" in the state directory.",
+            Setting::Where::both,
+            [](Settings& s, const std::string& text) -> Result<void> {
+              s.cache_dir = text;
+              return {};
+            }},
     Setting{"memory_cache", "128M", "Decoded chunks kept in memory.", Setting::Where::both,
             [](Settings& s, const std::string& text) -> Result<void> {
               s.memory_cache_bytes = TRY(parse_size(text));
@@ -54,13 +64,16 @@ constexpr std::array kSettings{
     Setting{"threads", "4", "Threads that serve requests of the kernel, for each of the two mounts: 1 to 64.",
             Setting::Where::both,
             [](Settings& s, const std::string& text) -> Result<void> { return set_number(s.threads, text, 1, 64); }},
-    Setting{"read_deadline", "60s", "A read that the store has not answered by then fails with EIO.", Setting::Where::both,
+    Setting{"read_deadline", "60s", "A read that the store has not answered by then fails with EIO.",
+            Setting::Where::both,
             [](Settings& s, const std::string& text) -> Result<void> {
               s.read_deadline = TRY(parse_duration(text));
               return {};
             }},
     Setting{"read_ahead_kb", "1024", "How far the kernel reads ahead, in KiB: 0 to 16384.", Setting::Where::both,
-            [](Settings& s, const std::string& text) -> Result<void> { return set_number(s.read_ahead_kb, text, 0, 16384); }},
+            [](Settings& s, const std::string& text) -> Result<void> {
+              return set_number(s.read_ahead_kb, text, 0, 16384);
+            }},
     Setting{"idle_exit", "0", "End when nothing has been attached for so long; 0: never.", Setting::Where::both,
             [](Settings& s, const std::string& text) -> Result<void> {
               s.idle_exit = TRY(parse_duration(text));
@@ -68,7 +81,8 @@ constexpr std::array kSettings{
             }},
     Setting{"log_format", "text", "Log lines as \"text\" or \"json\".", Setting::Where::both,
             [](Settings& s, const std::string& text) -> Result<void> {
-              if (text != "text" && text != "json") return fail(ErrorCode::invalid, "\"{}\" is neither text nor json", text);
+              if (text != "text" && text != "json")
+                return fail(ErrorCode::invalid, "\"{}\" is neither text nor json", text);
               s.log_format = text == "json" ? LogFormat::json : LogFormat::text;
               return {};
             }},
@@ -99,7 +113,8 @@ Result<std::map<std::string_view, std::string>> values_of_file(const std::filesy
   return values;
 }
 
-Result<void> take_arguments(const std::vector<std::string>& arguments, std::map<std::string_view, std::string>& values) {
+Result<void> take_arguments(const std::vector<std::string>& arguments,
+                            std::map<std::string_view, std::string>& values) {
   std::vector<std::string> flags;
   for (const Setting& setting : kSettings) flags.push_back(flag_of(setting));
   for (std::size_t i = 0; i < arguments.size(); ++i) {
@@ -144,8 +159,9 @@ Result<Settings> load_settings(const std::vector<std::string>& arguments) {
 }
 
 std::string settings_help() {
-  std::string text = "usage: lazyfsd --store DIR --dir DIR [--SETTING VALUE ...]\n\nServes the environments of a store through "
-                     "FUSE. `dsec` starts it when it is needed.\n\n";
+  std::string text =
+      "usage: lazyfsd --store DIR --dir DIR [--SETTING VALUE ...]\n\nServes the environments of a store through "
+      "FUSE. `dsec` starts it when it is needed.\n\n";
   for (const Setting& setting : kSettings) {
     text += fmt::format("  --{:<16} {}", flag_of(setting), setting.doc);
     text += setting.fallback.empty() ? "\n" : fmt::format(" [{}]\n", setting.fallback);
@@ -154,7 +170,8 @@ std::string settings_help() {
 }
 
 std::string settings_sample() {
-  std::string text = "# Settings of lazyfsd, read from /etc/dsec/lazyfsd.toml. All are optional; these are the defaults.\n";
+  std::string text =
+      "# Settings of lazyfsd, read from /etc/dsec/lazyfsd.toml. All are optional; these are the defaults.\n";
   for (const Setting& setting : kSettings) {
     if (setting.where != Setting::Where::both) continue;
     text += fmt::format("\n# {}\n#{} = \"{}\"\n", setting.doc, setting.name, setting.fallback);

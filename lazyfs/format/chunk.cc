@@ -36,9 +36,9 @@ Result<Bytes> decode_chunk(Codec codec, ByteView stored, std::size_t plain_bytes
   }
   if (codec != Codec::lz4) return fail(ErrorCode::corrupt, "unknown codec {}", static_cast<int>(codec));
   Bytes plain(plain_bytes);
-  const int written = LZ4_decompress_safe(reinterpret_cast<const char*>(stored.data()),
-                                          reinterpret_cast<char*>(plain.data()), static_cast<int>(stored.size()),
-                                          static_cast<int>(plain_bytes));
+  const int written =
+      LZ4_decompress_safe(reinterpret_cast<const char*>(stored.data()), reinterpret_cast<char*>(plain.data()),
+                          static_cast<int>(stored.size()), static_cast<int>(plain_bytes));
   if (written < 0 || static_cast<std::size_t>(written) != plain_bytes) {
     return fail(ErrorCode::corrupt, "an LZ4 chunk does not decode to its {} bytes", plain_bytes);
   }

@@ -31,7 +31,7 @@ enum class Effort { fast, high };  // LZ4 or LZ4HC; both decode alike
 // Where the bytes of one digest stand.
 struct ChunkLocation {
   Digest pack;
-  std::uint64_t offset = 0;       // in the pack file
+  std::uint64_t offset = 0;  // in the pack file
   std::uint32_t stored_bytes = 0;
   std::uint32_t plain_bytes = 0;  // after decoding
   Codec codec = Codec::plain;

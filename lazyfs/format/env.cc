@@ -36,7 +36,8 @@ Result<void> check(const Env& env) {
 
 Result<Env> decode(const Json& document) {
   const std::int64_t version = TRY(json_int(document, "version"));
-  if (version != kEnvVersion) return fail(ErrorCode::corrupt, "environment of version {}, this program reads {}", version, kEnvVersion);
+  if (version != kEnvVersion)
+    return fail(ErrorCode::corrupt, "environment of version {}, this program reads {}", version, kEnvVersion);
   Env env;
   for (const std::string& text : TRY(json_texts(document, "layers"))) env.layers.push_back(TRY(Digest::parse(text)));
   const Json config = TRY(json_object(document, "config"));
@@ -69,7 +70,8 @@ Result<std::string> write_env(const Env& env) {
                            {"workdir", env.config.workdir},
                            {"user", env.config.user}}}};
   std::string text = TRY(canonical_json(document));
-  if (text.size() > kMaxEnvBytes) return fail(ErrorCode::invalid, "the environment's document has more than {} bytes", kMaxEnvBytes);
+  if (text.size() > kMaxEnvBytes)
+    return fail(ErrorCode::invalid, "the environment's document has more than {} bytes", kMaxEnvBytes);
   return text;
 }
 
@@ -108,7 +110,8 @@ bool is_tag(std::string_view tag) {
 Result<RefName> parse_ref(RefKind kind, std::string_view text) {
   const char separator = kind == RefKind::env ? ':' : '@';
   const std::size_t at = text.find(separator);
-  RefName ref{std::string(text.substr(0, at)), at == std::string_view::npos ? "latest" : std::string(text.substr(at + 1))};
+  RefName ref{std::string(text.substr(0, at)),
+              at == std::string_view::npos ? "latest" : std::string(text.substr(at + 1))};
   const auto parts = split(ref.name, '/');
   if (ref.name.size() > 200 || !std::all_of(parts.begin(), parts.end(), is_name_part)) {
     return fail(ErrorCode::invalid,

@@ -39,8 +39,8 @@ struct InodeView {
   std::uint32_t nlink = 0;
   std::uint32_t major = 0;
   std::uint32_t minor = 0;
-  std::uint16_t layout = 0;       // EROFS data layout
-  std::uint32_t union_field = 0;  // i_u: block address, device or chunk format
+  std::uint16_t layout = 0;        // EROFS data layout
+  std::uint32_t union_field = 0;   // i_u: block address, device or chunk format
   std::uint64_t xattr_offset = 0;  // of the inline xattr area in the image
   std::uint32_t xattr_bytes = 0;
   std::uint64_t tail_offset = 0;  // of what follows the xattrs: inline data

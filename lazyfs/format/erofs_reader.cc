@@ -94,7 +94,8 @@ Result<InodeView> ErofsView::inode(std::uint64_t nid) const {
   view.xattr_offset = nid * kSlotBytes + kInodeBytes;
   view.xattr_bytes = icount == 0 ? 0 : static_cast<std::uint32_t>(kXattrHeaderBytes + (icount - 1u) * 4u);
   view.tail_offset = view.xattr_offset + view.xattr_bytes;
-  if (view.tail_offset > image_.size()) return fail(ErrorCode::corrupt, "xattrs of inode {} end outside the image", nid);
+  if (view.tail_offset > image_.size())
+    return fail(ErrorCode::corrupt, "xattrs of inode {} end outside the image", nid);
 
   const bool device = view.type == FileType::char_device || view.type == FileType::block_device;
   if (device) {
@@ -159,8 +160,10 @@ Result<std::uint64_t> ErofsView::lookup(const InodeView& directory, std::string_
     const std::uint64_t middle = (low + high) / 2;
     const DirBlock block = TRY(dir_block(directory, middle));
     const DirentView first = TRY(block.entry(0));
-    if (name < first.name) high = middle;
-    else low = middle;
+    if (name < first.name)
+      high = middle;
+    else
+      low = middle;
   }
   if (high == 0) return fail(ErrorCode::corrupt, "directory {} is empty", directory.nid);
   const DirBlock block = TRY(dir_block(directory, low));
@@ -170,8 +173,10 @@ Result<std::uint64_t> ErofsView::lookup(const InodeView& directory, std::string_
     const std::size_t middle = (first + last) / 2;
     const DirentView entry = TRY(block.entry(middle));
     if (entry.name == name) return entry.nid;
-    if (entry.name < name) first = middle + 1;
-    else last = middle;
+    if (entry.name < name)
+      first = middle + 1;
+    else
+      last = middle;
   }
   return tl::unexpected(Error{ErrorCode::not_found, {}, 0});  // without a text: this is asked millions of times
 }
@@ -215,7 +220,8 @@ Result<void> walk_xattrs(ByteView image, const InodeView& inode, Visit visit) {
   if (inode.xattr_bytes == 0) return {};
   const auto area = slice(image, inode.xattr_offset, inode.xattr_bytes);
   if (!area) return fail(ErrorCode::corrupt, "xattrs of inode {} are outside the image", inode.nid);
-  if ((*area)[4] != 0) return fail(ErrorCode::corrupt, "inode {} has shared xattrs, which no layer image has", inode.nid);
+  if ((*area)[4] != 0)
+    return fail(ErrorCode::corrupt, "inode {} has shared xattrs, which no layer image has", inode.nid);
   ByteReader reader(area->subspan(kXattrHeaderBytes));
   while (reader.remaining() >= kXattrEntryBytes) {
     const auto rest_bytes = reader.get<std::uint8_t>();

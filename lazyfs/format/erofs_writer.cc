@@ -18,8 +18,8 @@ using namespace disk;
 // Where one inode and its data go.
 struct Placement {
   InodeId id = 0;
-  InodeId parent = 0;        // of a directory
-  std::string_view name;     // its first name, for errors
+  InodeId parent = 0;     // of a directory
+  std::string_view name;  // its first name, for errors
   Bytes xattrs;
   std::uint16_t layout = kLayoutPlain;
   std::uint64_t data_bytes = 0;   // directory data or symlink target
@@ -134,9 +134,12 @@ class Writer {
 
   Result<void> check(const Inode& inode) const {
     if (inode.mode > 07777) return fail(ErrorCode::invalid, "mode {:o} has more than permission bits", inode.mode);
-    if (inode.uid == kNoOwner || inode.gid == kNoOwner) return fail(ErrorCode::invalid, "owner {} is nobody's", kNoOwner);
-    if (inode.mtime.nsec >= 1000000000) return fail(ErrorCode::invalid, "{} ns are more than a second", inode.mtime.nsec);
-    if (inode.size > kMaxFileBytes) return fail(ErrorCode::invalid, "{} bytes are more than a file can have", inode.size);
+    if (inode.uid == kNoOwner || inode.gid == kNoOwner)
+      return fail(ErrorCode::invalid, "owner {} is nobody's", kNoOwner);
+    if (inode.mtime.nsec >= 1000000000)
+      return fail(ErrorCode::invalid, "{} ns are more than a second", inode.mtime.nsec);
+    if (inode.size > kMaxFileBytes)
+      return fail(ErrorCode::invalid, "{} bytes are more than a file can have", inode.size);
     if (inode.major > kMaxMajor || inode.minor > kMaxMinor) {
       return fail(ErrorCode::invalid, "device {}:{} is beyond {}:{}", inode.major, inode.minor, kMaxMajor, kMaxMinor);
     }
@@ -248,9 +251,12 @@ class Writer {
   void emit_inode(const Placement& item, const Inode& inode) {
     std::uint32_t union_field = 0;
     const bool device = inode.type == FileType::char_device || inode.type == FileType::block_device;
-    if (item.layout == kLayoutChunks) union_field = kChunkFormat;
-    else if (device && !is_device_zero(inode)) union_field = encode_device(inode.major, inode.minor);
-    else if (item.full_blocks() > 0) union_field = static_cast<std::uint32_t>(item.block);
+    if (item.layout == kLayoutChunks)
+      union_field = kChunkFormat;
+    else if (device && !is_device_zero(inode))
+      union_field = encode_device(inode.major, inode.minor);
+    else if (item.full_blocks() > 0)
+      union_field = static_cast<std::uint32_t>(item.block);
     const std::size_t icount = item.xattrs.empty() ? 0 : (item.xattrs.size() - kXattrHeaderBytes) / 4 + 1;
 
     std::uint8_t* const p = image_.data() + item.offset;

@@ -9,7 +9,7 @@ namespace dsec::format {
 namespace {
 
 constexpr std::array<std::uint8_t, 8> kMagic{0x89, 'D', 'S', 'M', 'A', 'P', '1', '\n'};
-constexpr std::size_t kHeaderBytes = 24;  // magic, entries, packs, reserved
+constexpr std::size_t kHeaderBytes = 24;                            // magic, entries, packs, reserved
 constexpr std::size_t kEntryBytes = Digest::kSize + 8 + 4 + 4 + 4;  // digest, offset, stored, plain, pack | codec << 31
 constexpr std::uint32_t kCodecBit = 0x80000000;
 
@@ -119,8 +119,10 @@ Result<ChunkLocation> LocationMapView::find(const Digest& digest) const {
     const std::size_t middle = (low + high) / 2;
     const int order = std::memcmp(entries_.data() + middle * kEntryBytes, digest.bytes.data(), Digest::kSize);
     if (order == 0) return entry(middle).location;
-    if (order < 0) low = middle + 1;
-    else high = middle;
+    if (order < 0)
+      low = middle + 1;
+    else
+      high = middle;
   }
   return fail(ErrorCode::not_found, "no location of {}", digest.hex());
 }

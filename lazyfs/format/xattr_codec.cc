@@ -52,8 +52,8 @@ Result<void> put(RawXattrs& raw, std::string_view name, std::string value) {
     return fail(ErrorCode::invalid, "the extended attribute \"{}\" cannot be stored", escaped(name));
   }
   if (value.size() > kMaxXattrValueBytes) {
-    return fail(ErrorCode::invalid, "the extended attribute \"{}\" has {} bytes, at most {} are possible", escaped(name),
-                value.size(), kMaxXattrValueBytes);
+    return fail(ErrorCode::invalid, "the extended attribute \"{}\" has {} bytes, at most {} are possible",
+                escaped(name), value.size(), kMaxXattrValueBytes);
   }
   if (!raw.emplace(XattrKey(key->first, key->second), std::move(value)).second) {
     return fail(ErrorCode::invalid, "the extended attribute \"{}\" cannot be told from our own", escaped(name));

@@ -19,8 +19,10 @@ std::array<std::uint8_t, kZeroBytes> zeros;  // never written: costs no memory
 Bytes joined(const std::vector<tree::Slice>& slices) {
   Bytes bytes;
   for (const tree::Slice& slice : slices) {
-    if (slice.chunk) bytes.insert(bytes.end(), slice.view().begin(), slice.view().end());
-    else bytes.resize(bytes.size() + slice.length);
+    if (slice.chunk)
+      bytes.insert(bytes.end(), slice.view().begin(), slice.view().end());
+    else
+      bytes.resize(bytes.size() + slice.length);
   }
   return bytes;
 }

@@ -50,7 +50,8 @@ class SessionImpl final : public Session {
   ~SessionImpl() override { unmount(); }
 
   Result<void> create() {
-    const char* arguments[] = {"lazyfs", "-o", "ro,allow_other,default_permissions,fsname=lazyfs,subtype=lazyfs", nullptr};
+    const char* arguments[] = {"lazyfs", "-o", "ro,allow_other,default_permissions,fsname=lazyfs,subtype=lazyfs",
+                               nullptr};
     fuse_args args{3, const_cast<char**>(arguments), 0};
     session_.reset(fuse_session_new(&args, &Dispatcher::operations(), sizeof(fuse_lowlevel_ops), &dispatcher_));
     fuse_opt_free_args(&args);
@@ -60,7 +61,8 @@ class SessionImpl final : public Session {
 
   Result<void> mount_on(const std::filesystem::path& mountpoint) {
     if (fuse_session_mount(session_.get(), mountpoint.c_str()) != 0) {
-      return fail(ErrorCode::unsupported, "cannot mount on {}: see the message above; `dsec doctor` tells what is missing",
+      return fail(ErrorCode::unsupported,
+                  "cannot mount on {}: see the message above; `dsec doctor` tells what is missing",
                   mountpoint.native());
     }
     mounted_ = true;
@@ -100,8 +102,8 @@ class SessionImpl final : public Session {
 
   void unmount() override {
     fuse_session_exit(session_.get());
-    // With MNT_FORCE the connection is cut: threads that wait for requests return, and nobody waits for answers. (That of
-    // libfuse closes the descriptor below the waiting threads.)
+    // With MNT_FORCE the connection is cut: threads that wait for requests return, and nobody waits for answers. (That
+    // of libfuse closes the descriptor below the waiting threads.)
     if (mounted_.exchange(false)) ::umount2(mountpoint_.c_str(), MNT_FORCE | MNT_DETACH | UMOUNT_NOFOLLOW);
   }
 
@@ -145,8 +147,7 @@ class SessionImpl final : public Session {
     lock.unlock();
     struct stat st {};
     if (::stat(mountpoint_.c_str(), &st) == 0) {
-      const std::string path =
-          fmt::format("/sys/class/bdi/{}:{}/read_ahead_kb", major(st.st_dev), minor(st.st_dev));
+      const std::string path = fmt::format("/sys/class/bdi/{}:{}/read_ahead_kb", major(st.st_dev), minor(st.st_dev));
       const std::string value = std::to_string(options_.read_ahead_kb);
       auto file = open_file(path, O_WRONLY);
       if (!file || !write_all(*file, as_bytes(value))) {

@@ -76,10 +76,10 @@ class DirectorySource final : public ChunkSource {
     }
     Chunk chunk;
     chunk.store_bytes = stored.size();
-    chunk.bytes = location.codec == format::Codec::plain && stored.size() == location.plain_bytes
-                      ? std::make_shared<const Bytes>(std::move(stored))
-                      : std::make_shared<const Bytes>(
-                            TRY(format::decode_chunk(location.codec, stored, location.plain_bytes)));
+    chunk.bytes =
+        location.codec == format::Codec::plain && stored.size() == location.plain_bytes
+            ? std::make_shared<const Bytes>(std::move(stored))
+            : std::make_shared<const Bytes>(TRY(format::decode_chunk(location.codec, stored, location.plain_bytes)));
     return chunk;
   }
 

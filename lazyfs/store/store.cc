@@ -241,11 +241,10 @@ Result<void> Store::write_ref(RefKind kind, const RefName& ref, const Digest& di
 
 Result<void> Store::remove_ref(RefKind kind, const RefName& ref) const {
   const fs::path path = ref_path(kind, ref);
-  if (::unlink(path.c_str()) != 0) {
-    if (errno == ENOENT)
-      return fail(ErrorCode::not_found, "no {} in the store {}", to_string(kind, ref), root_.native());
-    return fail_sys(errno, fmt::format("remove {}", path.native()));
-  }
+  std::error_code error;
+  const bool removed = fs::remove(path, error);
+  if (error) return fail_sys(error.value(), fmt::format("remove {}", path.native()));
+  if (!removed) return fail(ErrorCode::not_found, "no {} in the store {}", to_string(kind, ref), root_.native());
   return sync_dir(path.parent_path());
 }
 

@@ -28,8 +28,11 @@ class VerifySource final : public ChunkSource {
     const std::string chunk_hex = request.digest.hex();
     const std::string pack_hex = request.location.pack.hex();
     log(LogLevel::error, "chunk_corrupt",
-        {{"chunk", chunk_hex}, {"pack", pack_hex}, {"layer", request.layer.hex()},
-         {"offset", fmt::format("{}", request.location.offset)}, {"reason", reason}});
+        {{"chunk", chunk_hex},
+         {"pack", pack_hex},
+         {"layer", request.layer.hex()},
+         {"offset", fmt::format("{}", request.location.offset)},
+         {"reason", reason}});
     return fail(ErrorCode::corrupt, "chunk {} in pack {} of layer {} is damaged: {}", chunk_hex, pack_hex,
                 request.layer.hex(), reason);
   }

@@ -27,14 +27,15 @@ struct Slice {
   [[nodiscard]] ByteView view() const { return ByteView(*chunk).subspan(offset, length); }
 };
 
-// Reads ranges of objects through a verifying chunk source. Parsed recipes are cached, bounded by their size. Thread-safe.
+// Reads ranges of objects through a verifying chunk source. Parsed recipes are cached, bounded by their size.
+// Thread-safe.
 class ContentReader {
  public:
   ContentReader(std::shared_ptr<store::ChunkSource> source, std::size_t recipe_cache_bytes);
 
   // Bytes [offset, offset + length) of an object of `size` bytes, cut at its end: the slices lie back to back and cover
-  // exactly that range. `fetched` is raised by the bytes that came from the store. Errors are those of the chunk source,
-  // and `corrupt` when recipe, chunks and size do not fit each other, which names the object and the layer.
+  // exactly that range. `fetched` is raised by the bytes that came from the store. Errors are those of the chunk
+  // source, and `corrupt` when recipe, chunks and size do not fit each other, which names the object and the layer.
   Result<std::vector<Slice>> read(const store::Layer& layer, const Digest& object, std::uint64_t size,
                                   std::uint64_t offset, std::size_t length, store::Deadline deadline, Counter& fetched);
 

@@ -157,7 +157,8 @@ Result<EnvTree::Found> EnvTree::walk(std::string_view path) const {
 Result<Attributes> EnvTree::parent(Place directory) const {
   const std::string path = TRY(path_in_layer(directory));
   const std::size_t slash = path.rfind('/');
-  const Found found = TRY(walk(slash == std::string::npos ? std::string_view() : std::string_view(path).substr(0, slash)));
+  const Found found =
+      TRY(walk(slash == std::string::npos ? std::string_view() : std::string_view(path).substr(0, slash)));
   return attributes_of(found);
 }
 

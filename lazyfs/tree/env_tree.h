@@ -38,8 +38,8 @@ using Listing = std::vector<ListedEntry>;  // sorted by name, without "." and ".
 
 // The tree of an environment. A directory that exists in one layer only is *pure*: it is served from that layer's image
 // as it stands. A directory that several layers have is *merged*, name by name, when it is used. Whiteouts and opaque
-// marks act and never show (kernel: Documentation/filesystems/overlayfs.rst). Node numbers follow tree/node.h: files are
-// shared with all environments that have the layer, directories belong to this one; two unrelated paths of an
+// marks act and never show (kernel: Documentation/filesystems/overlayfs.rst). Node numbers follow tree/node.h: files
+// are shared with all environments that have the layer, directories belong to this one; two unrelated paths of an
 // environment never share a number. Immutable but for caches; thread-safe. Errors: `not_found` for absent names,
 // `corrupt` for damaged images, `io` with ESTALE for a node that is none of this environment's.
 class EnvTree {
@@ -109,8 +109,9 @@ class EnvTree {
   Components root_;
 
   struct Caches {
-    std::unordered_map<Place, std::shared_ptr<const Components>, PlaceHash> merged;  // grows with the merged directories
-    std::unordered_map<Place, std::shared_ptr<const Listing>, PlaceHash> listings;   // of merged directories
+    std::unordered_map<Place, std::shared_ptr<const Components>, PlaceHash>
+        merged;                                                                     // grows with the merged directories
+    std::unordered_map<Place, std::shared_ptr<const Listing>, PlaceHash> listings;  // of merged directories
     std::unordered_map<Place, std::uint32_t, PlaceHash> names;  // of hard-linked files: how many of their names show
   };
   mutable Guarded<Caches> caches_;

@@ -22,9 +22,12 @@ Result<HardLinks> collect_hard_links(const format::ErofsView& image) {
         outcome = tl::unexpected(child.error());
         return false;
       }
-      std::string path = directory.path.empty() ? std::string(entry.name) : fmt::format("{}/{}", directory.path, entry.name);
-      if (child->type == format::FileType::directory) waiting.push_back({entry.nid, std::move(path)});
-      else if (child->nlink > 1) links[entry.nid].push_back(std::move(path));
+      std::string path =
+          directory.path.empty() ? std::string(entry.name) : fmt::format("{}/{}", directory.path, entry.name);
+      if (child->type == format::FileType::directory)
+        waiting.push_back({entry.nid, std::move(path)});
+      else if (child->nlink > 1)
+        links[entry.nid].push_back(std::move(path));
       return true;
     }));
     TRY(std::move(outcome));

@@ -16,8 +16,9 @@ tl::unexpected<Error> stale() { return fail_sys(ESTALE, "no such node"); }
 tl::unexpected<Error> absent() { return tl::unexpected(Error{ErrorCode::not_found, {}, ENOENT}); }
 
 FileType type_of_hint(std::uint8_t hint) {
-  static constexpr FileType kTypes[] = {FileType::regular,      FileType::regular, FileType::directory, FileType::char_device,
-                                        FileType::block_device, FileType::fifo,    FileType::socket,    FileType::symlink};
+  static constexpr FileType kTypes[] = {FileType::regular,     FileType::regular,      FileType::directory,
+                                        FileType::char_device, FileType::block_device, FileType::fifo,
+                                        FileType::socket,      FileType::symlink};
   return hint < std::size(kTypes) ? kTypes[hint] : FileType::regular;
 }
 
@@ -157,7 +158,8 @@ Result<DirectoryEntry> Namespace::entry(const DirectoryListing& listing, std::si
   } else if (entry.attributes.type != FileType::directory) {
     entry.attributes.id = NodeId(slots.shared, listed.place.nid);
   } else {
-    entry.attributes.id = NodeId(listed.kind == ListedEntry::Kind::merged ? slots.merged : slots.pure, listed.place.nid);
+    entry.attributes.id =
+        NodeId(listed.kind == ListedEntry::Kind::merged ? slots.merged : slots.pure, listed.place.nid);
   }
   return entry;
 }

@@ -10,7 +10,8 @@
 namespace dsec::tree {
 
 // A slot says in which context an inode of a layer is seen, the nid says which inode. 0 is no node; 1 is the root of
-// the mount (slot 0), as FUSE wants it. The value fits 63 bits, since it is also what stat(2) shows as the inode number.
+// the mount (slot 0), as FUSE wants it. The value fits 63 bits, since it is also what stat(2) shows as the inode
+// number.
 class NodeId {
  public:
   static constexpr int kNidBits = 32;  // layer images have at most 2^31 slots of 32 bytes

@@ -77,8 +77,7 @@ SandboxBench::~SandboxBench() {
     for (const SandboxInfo& info : *list) std::ignore = remove_sandbox(info.id, Force::yes);
   }
   // Not across file systems, whatever a failed test has left mounted.
-  const std::string command = "rm -rf --one-file-system " + dir_.native();
-  std::ignore = std::system(command.c_str());
+  std::ignore = run_program({"rm", "-rf", "--one-file-system", dir_.native()});
 }
 
 std::string SandboxBench::next_id() { return fmt::format("{}-{}", prefix_, ++count_); }

@@ -30,9 +30,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-extern char **environ;
+extern char** environ;
 
-static void tell(const char *name, long result) { printf("%s %d\n", name, result < 0 ? errno : 0); }
+static void tell(const char* name, long result) { printf("%s %d\n", name, result < 0 ? errno : 0); }
 
 static int denied(void) {
   tell("mount", mount("none", "/tmp", "tmpfs", 0, NULL));
@@ -75,9 +75,9 @@ static int allowed(void) {
   return 0;
 }
 
-static int open_device(char **argv) {
+static int open_device(char** argv) {
   const mode_t type = argv[0][0] == 'b' ? S_IFBLK : S_IFCHR;
-  const char *path = "/tmp/node";
+  const char* path = "/tmp/node";
   unlink(path);
   tell("mknod", mknod(path, type | 0666, makedev(atoi(argv[1]), atoi(argv[2]))));
   tell("open", open(path, O_RDONLY));
@@ -91,8 +91,8 @@ static int open_device(char **argv) {
 
 static int count_processes(void) {
   int count = 0;
-  DIR *proc = opendir("/proc");
-  struct dirent *entry;
+  DIR* proc = opendir("/proc");
+  struct dirent* entry;
   while (proc != NULL && (entry = readdir(proc)) != NULL) count += entry->d_name[0] >= '1' && entry->d_name[0] <= '9';
   if (proc != NULL) closedir(proc);
   return count;
@@ -136,7 +136,7 @@ static int forks(int wanted) {
 }
 
 static int touch(unsigned long long bytes) {
-  volatile char *memory = malloc(bytes); /* or the compiler leaves the writes out */
+  volatile char* memory = malloc(bytes); /* or the compiler leaves the writes out */
   for (unsigned long long i = 0; memory != NULL && i < bytes; i += 4096) memory[i] = 1;
   puts(memory != NULL ? "done" : "no memory");
   return 0;
@@ -171,8 +171,8 @@ static int winsize(void) {
   return 0;
 }
 
-int main(int argc, char **argv) {
-  const char *what = argc > 1 ? argv[1] : "";
+int main(int argc, char** argv) {
+  const char* what = argc > 1 ? argv[1] : "";
   if (strcmp(what, "denied") == 0) return denied();
   if (strcmp(what, "allowed") == 0) return allowed();
   if (strcmp(what, "open-device") == 0 && argc == 5) return open_device(argv + 2);
@@ -182,7 +182,7 @@ int main(int argc, char **argv) {
   if (strcmp(what, "ptrace-init") == 0) return ptrace_init();
   if (strcmp(what, "winsize") == 0) return winsize();
   if (strcmp(what, "environ") == 0) {
-    for (char **entry = environ; *entry != NULL; ++entry) puts(*entry);
+    for (char** entry = environ; *entry != NULL; ++entry) puts(*entry);
     return 0;
   }
   fprintf(stderr, "probe: what?\n");

@@ -122,6 +122,20 @@ bool enter_mount_namespace() {
   return entered;
 }
 
+// An overlay of these layers, gone at the end of the test.
+class Mounted {
+ public:
+  Mounted(fs::path target, const std::string& lowers) : target_(std::move(target)) {
+    REQUIRE(::mount("overlay", target_.c_str(), "overlay", MS_RDONLY, ("lowerdir=" + lowers).c_str()) == 0);
+  }
+  ~Mounted() { ::umount2(target_.c_str(), MNT_DETACH); }
+  Mounted(const Mounted&) = delete;
+  Mounted& operator=(const Mounted&) = delete;
+
+ private:
+  fs::path target_;
+};
+
 void compare(std::uint64_t seed, std::size_t depth) {
   INFO("seed " << seed << ", " << depth << " layers");
   World world;
@@ -137,10 +151,9 @@ void compare(std::uint64_t seed, std::size_t depth) {
   }
   const fs::path target = world.dir() / "merged";
   fs::create_directory(target);
-  REQUIRE(::mount("overlay", target.c_str(), "overlay", MS_RDONLY, ("lowerdir=" + lowers).c_str()) == 0);
+  const Mounted mounted(target, lowers);
   std::map<std::string, std::string> kernel;
   read_kernel(target, "", kernel);
-  REQUIRE(::umount2(target.c_str(), 0) == 0);
   CHECK(read_ours(world, *world.env("e", std::move(layers))) == kernel);
 }
 

@@ -46,22 +46,14 @@ std::string symlink_goal(std::string_view name, std::string_view target) {
   return joined(names);
 }
 
-// A file without a name; it is gone when its descriptor is closed.
-Result<Fd> unnamed_file() {
+Result<Fd> spool_file() {
   const char* dir = std::getenv("TMPDIR");
-  std::string path = dir != nullptr && dir[0] != '\0' ? dir : "/tmp";
-  Result<Fd> fd = open_file(path, O_TMPFILE | O_RDWR, 0600);
-  if (fd) return fd;
-  path += "/dsec.XXXXXX";  // a file system without O_TMPFILE
-  Fd named(::mkostemp(path.data(), O_CLOEXEC));
-  if (!named.valid()) return fail_sys(errno, fmt::format("making a temporary file {} (set TMPDIR?)", path));
-  ::unlink(path.c_str());
-  return named;
+  return TRY_IN("set TMPDIR to a directory with room", unnamed_file(dir != nullptr && dir[0] != '\0' ? dir : "/tmp"));
 }
 
 Result<OpenFile> unpacked(const OpenFile& file, Compression compression) {
   const auto plain = decompress(std::make_unique<FileStream>(file.fd, 0, file.size), compression);
-  Fd spool = TRY(unnamed_file());
+  Fd spool = TRY(spool_file());
   Bytes buffer(kStreamBufferBytes);
   std::uint64_t size = 0;
   for (;;) {

@@ -30,7 +30,9 @@ inline constexpr std::size_t kInodeBytes = 64;
 inline constexpr std::uint16_t kLayoutPlain = 0;
 inline constexpr std::uint16_t kLayoutInline = 2;
 inline constexpr std::uint16_t kLayoutChunks = 4;
-inline constexpr std::uint16_t inode_format(std::uint16_t layout) { return static_cast<std::uint16_t>(1 | layout << 1); }
+inline constexpr std::uint16_t inode_format(std::uint16_t layout) {
+  return static_cast<std::uint16_t>(1 | layout << 1);
+}
 
 // A file with content is one hole of the largest chunk size that EROFS knows: 2^(12+31) bytes.
 inline constexpr std::uint16_t kChunkFormat = 31;
