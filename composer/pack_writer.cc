@@ -33,18 +33,24 @@ Result<std::uint32_t> PackWriter::add(format::PackEntry& entry, ByteView stored)
   open_->entries.push_back(entry);
   TRY(append(stored));
   const auto number = static_cast<std::uint32_t>(digests_.size());
-  if (open_->size >= kPackTargetBytes) TRY(finish());
+  if (open_->size >= kPackTargetBytes) TRY(close());
   return number;
 }
 
-Result<void> PackWriter::finish() {
+Result<void> PackWriter::close() {
   if (!open_) return {};
   TRY(append(format::pack_trailer(std::move(open_->entries), open_->size)));
   TRY(flush());
-  const Digest digest = open_->hash.finish();
-  TRY(open_->file.commit(store_.pack_path(digest)));
-  digests_.push_back(digest);
+  digests_.push_back(open_->hash.finish());
+  closed_.push_back(std::move(open_->file));
   open_.reset();
+  return {};
+}
+
+Result<void> PackWriter::finish() {
+  TRY(close());
+  for (std::size_t i = 0; i < closed_.size(); ++i) TRY(closed_[i].commit(store_.pack_path(digests_[i])));
+  closed_.clear();
   return {};
 }
 

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <system_error>
@@ -87,8 +88,8 @@ Result<Bytes> read_all(const Fd& fd, std::uint64_t limit, std::string_view what)
   if (st.st_size > 0 && static_cast<std::uint64_t>(st.st_size) > limit) {
     return fail(ErrorCode::invalid, "{} has {} bytes; at most {} are read", what, st.st_size, limit);
   }
-  Bytes bytes(static_cast<std::size_t>(st.st_size) +
-              1);  // one more, so that a file of the stated size ends in one read
+  // One more, so that a file of the stated size ends in one read; files of /proc say 0 and must be read in one go.
+  Bytes bytes(std::max<std::size_t>(static_cast<std::size_t>(st.st_size) + 1, 4096));
   std::size_t done = 0;
   while (true) {
     const ssize_t n = ::pread(fd.get(), bytes.data() + done, bytes.size() - done, static_cast<off_t>(done));
