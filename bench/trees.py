@@ -27,8 +27,8 @@ def prepare(bench):
         if bench.tiny:
             make_synthetic(made)
         else:
-            parts = [part for part in REAL_PARTS if os.path.exists(part)]
-            subprocess.run(["cp", "-a", "--parents", *parts, made], check=True)
+            parts = [part[1:] for part in REAL_PARTS if os.path.exists(part)]
+            subprocess.run(["cp", "-a", "--parents", *parts, made], cwd="/", check=True)
         make_big(os.path.join(made, BIG_FILE), TINY_BIG_BYTES if bench.tiny else BIG_BYTES)
         os.rename(made, tree)
     return tree

@@ -16,6 +16,15 @@ namespace fs = std::filesystem;
 
 constexpr std::uint64_t kPeriodUs = 100000;
 
+// A group that has processes can hand no controller on ("No Internal Process Constraint" in cgroup-v2.rst), but the
+// root can, which has no cgroup.type. The kernel lets such a group hand on cpu and pids, and then no process may join a
+// group below it ("Threads", there).
+bool can_hand_on(const fs::path& directory) {
+  if (::access((directory / "cgroup.type").c_str(), F_OK) != 0) return true;
+  const Result<std::string> processes = read_knob(directory / "cgroup.procs");
+  return processes && processes->empty();
+}
+
 class CgroupV2 : public CgroupDriver {
  public:
   explicit CgroupV2(fs::path base) : base_(std::move(base)) {}
@@ -64,12 +73,18 @@ class CgroupV2 : public CgroupDriver {
         const std::string available = TRY(read_knob(directory / "cgroup.controllers"));
         const std::vector<std::string_view> names = split(available, ' ');
         const bool there = std::find(names.begin(), names.end(), name) != names.end();
+        const bool able = can_hand_on(directory);
         Result<void> enabled;
-        if (there) enabled = write_knob(directory / "cgroup.subtree_control", fmt::format("+{}", name));
+        if (there && able) enabled = write_knob(directory / "cgroup.subtree_control", fmt::format("+{}", name));
         if (!needed) continue;
         if (!there) {
           return fail(ErrorCode::unsupported, "the {} controller is not available in {}, so its limit cannot be set",
                       name, directory.native());
+        }
+        if (!able) {
+          return fail(ErrorCode::unsupported,
+                      "{} has processes, so the kernel sets no {} limit below it: move them to a group of their own",
+                      directory.native(), name);
         }
         TRY_IN(fmt::format("enable the {} controller", name), enabled);
       }

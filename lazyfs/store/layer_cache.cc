@@ -34,8 +34,8 @@ Result<std::shared_ptr<const Layer>> LayerCache::load(const Digest& layer) const
   const format::ErofsView view = TRY_IN(name, format::ErofsView::open(image_mapping.view()));
   Mapping map_mapping = TRY_IN(name, map(layer));
   const format::LocationMapView map_view = TRY_IN(name, format::LocationMapView::open(map_mapping.view()));
-  return std::shared_ptr<const Layer>(
-      new Layer(layer, std::move(image_mapping), view, std::move(map_mapping), map_view));
+  Layer::Parts parts{layer, std::move(image_mapping), view, std::move(map_mapping), map_view};
+  return std::shared_ptr<const Layer>(new Layer(std::move(parts)));
 }
 
 }  // namespace dsec::store

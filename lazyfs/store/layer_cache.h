@@ -15,20 +15,22 @@ namespace dsec::store {
 // The metadata of one layer, mapped from the node cache. Immutable, shared by all environments that use the layer.
 class Layer {
  public:
-  [[nodiscard]] const Digest& digest() const { return digest_; }
-  [[nodiscard]] const format::ErofsView& view() const { return view_; }
-  [[nodiscard]] const format::LocationMapView& map() const { return map_view_; }
+  [[nodiscard]] const Digest& digest() const { return parts_.digest; }
+  [[nodiscard]] const format::ErofsView& view() const { return parts_.view; }
+  [[nodiscard]] const format::LocationMapView& map() const { return parts_.map_view; }
 
  private:
   friend class LayerCache;
-  Layer(Digest digest, Mapping image, format::ErofsView view, Mapping map, format::LocationMapView map_view)
-      : digest_(digest), image_(std::move(image)), view_(view), map_(std::move(map)), map_view_(map_view) {}
+  struct Parts {
+    Digest digest;
+    Mapping image;
+    format::ErofsView view;
+    Mapping map;
+    format::LocationMapView map_view;
+  };
+  explicit Layer(Parts parts) : parts_(std::move(parts)) {}
 
-  Digest digest_;
-  Mapping image_;
-  format::ErofsView view_;
-  Mapping map_;
-  format::LocationMapView map_view_;
+  Parts parts_;
 };
 
 // Copies of layer images and maps in a local directory. An image enters only after it was found canonical

@@ -23,6 +23,7 @@ ulimit -n 20000
 ip link set lo up
 
 cd /tmp
-/payload/guest_checks.sh </dev/null || echo "guest_checks.sh ended with status $?"
+# shellcheck disable=SC2046
+/payload/guest_checks.sh $(cat /payload/checks) </dev/null || echo "guest_checks.sh ended with status $?"
 sync
 poweroff -f

@@ -6,7 +6,8 @@
 #   DSEC_VM_TESTS=ON run_guest.sh BUILD_BIN_DIR WORKDIR
 #
 # WORKDIR keeps the guest's root file system and kernel (remove it to get newer packages), the small image, and
-# console.log of the last run. $DSEC_VM_TIMEOUT: seconds that the guest may take, 900.
+# console.log of the last run. $DSEC_VM_TIMEOUT: seconds that the guest may take, 900. $DSEC_VM_CHECKS: names of
+# checks, to run these only; nearly all need "compose" before them.
 # Exit: 0 every check passed; 1 one did not, or the guest did not get that far (the console is printed); 2 usage;
 # 77 it cannot be done here, with the reason.
 set -euo pipefail
@@ -46,6 +47,7 @@ make_payload() {
   cp -r "$image/small" "$payload/small"
   umoci raw unpack --image "$image/small:v2" "$payload/tree" >/dev/null 2>&1
   cp "$here/guest_init.sh" "$here/guest_checks.sh" "$payload/"
+  echo "${DSEC_VM_CHECKS:-}" >"$payload/checks"
   make_disk "$payload" "$scratch/payload.img" 64
 }
 

@@ -8,7 +8,7 @@ NAME = "packages"
 WHAT = "packages that tests and documents name are those that ./dev setup installs"
 
 # A test's "x is missing: apt-get install y", image_lib.sh's `need COMMAND PACKAGE`, a document's own commands.
-MESSAGE = re.compile(r"is missing: apt-get install ([a-z0-9][a-z0-9.+-]+)|^need \S+ ([a-z0-9][a-z0-9.+-]+)$")
+MESSAGE = re.compile(r"is missing: apt-get install ([a-z0-9][a-z0-9.+-]+)|^\s*need \S+ ([a-z0-9][a-z0-9.+-]+)$")
 COMMAND = re.compile(r"^\s*(?:sudo )?apt-get install (.*?)\\?$")
 FOLDERS = ("tests", "bench", "lazyfs", "composer", "launcher", "placement", "cli")
 
