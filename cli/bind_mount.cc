@@ -31,7 +31,8 @@ Result<void> bind_tree(const fs::path& tree, const fs::path& directory) {
   if (::mount(tree.c_str(), directory.c_str(), nullptr, MS_BIND, nullptr) != 0) {
     return fail_sys(errno, fmt::format("bind {} to {}", tree.native(), directory.native()));
   }
-  if (::mount(nullptr, directory.c_str(), nullptr, MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NODEV, nullptr) != 0) {
+  if (::mount(nullptr, directory.c_str(), nullptr, MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NODEV | MS_NOSUID, nullptr) !=
+      0) {
     const int error = errno;
     ::umount2(directory.c_str(), MNT_DETACH);
     return fail_sys(error, fmt::format("make {} read-only", directory.native()));

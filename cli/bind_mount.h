@@ -16,7 +16,8 @@ struct MountRecord {
   [[nodiscard]] std::string owner() const { return "mount:" + directory.native(); }
 };
 
-// Binds `tree` read-only to `directory`. `exists` when something is mounted there already.
+// Binds `tree` to `directory`, read-only, without device files and set-user-ID: images have both, and this is the host.
+// `exists` when something is mounted there already.
 Result<void> bind_tree(const std::filesystem::path& tree, const std::filesystem::path& directory);
 Result<void> unbind(const std::filesystem::path& directory);
 

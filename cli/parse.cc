@@ -148,7 +148,7 @@ class Parser {
   }
 
   void add_mounts() {
-    CLI::App* mount = app_.add_subcommand("mount", "Show an environment as a read-only directory");
+    CLI::App* mount = app_.add_subcommand("mount", "Show an environment as a directory (ro, nosuid, nodev)");
     auto args = on<MountArgs>(mount, mount_verb);
     mount->add_option("env", args->env, "NAME[:TAG] or digest")->required();
     mount->add_option("directory", args->directory, "Existing directory")->required();
