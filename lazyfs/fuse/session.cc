@@ -47,7 +47,10 @@ class SessionImpl final : public Session {
   SessionImpl(std::shared_ptr<const tree::Namespace> names, SessionOptions options)
       : options_(options), dispatcher_(std::move(names), options) {}
 
-  ~SessionImpl() override { unmount(); }
+  ~SessionImpl() override {
+    unmount();
+    if (!mountpoint_.empty()) fuse_session_unmount(session_.get());  // cut already: this frees what libfuse keeps of it
+  }
 
   Result<void> create() {
     const char* arguments[] = {"lazyfs", "-o", "ro,allow_other,default_permissions,fsname=lazyfs,subtype=lazyfs",

@@ -163,10 +163,17 @@ static int winsize(void) {
   sigaction(SIGWINCH, &action, NULL);
   action.sa_handler = on_term;
   sigaction(SIGTERM, &action, NULL);
+  // Blocked but for sigsuspend(): a signal between printing and waiting must not be lost.
+  sigset_t both;
+  sigset_t before;
+  sigemptyset(&both);
+  sigaddset(&both, SIGWINCH);
+  sigaddset(&both, SIGTERM);
+  sigprocmask(SIG_BLOCK, &both, &before);
   while (!ending) {
     if (ioctl(0, TIOCGWINSZ, &size) == 0) printf("%dx%d\n", size.ws_row, size.ws_col);
     fflush(stdout);
-    pause();
+    sigsuspend(&before);
   }
   return 0;
 }
