@@ -136,10 +136,6 @@ Result<format::InodeId> LayerBuilder::put_directory(Place parent, std::string_vi
     implied_.erase(existing.upper);
     return existing.upper;
   }
-  if (existing.lower != kNone && below_->inode(existing.lower).type == FileType::symlink) {
-    std::string path = walk_.path(name);
-    hidden_symlinks_.push_back({std::move(path), below_->inode(existing.lower).target});
-  }
   // What the layer had here, a whiteout or a file, took the lower directory away: it does not come back.
   inode.opaque = layer_->find(parent.upper, name) != kNone && view_.lower_child(parent, name) != kNone;
   hides_below_ |= inode.opaque;

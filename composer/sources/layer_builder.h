@@ -18,13 +18,6 @@
 
 namespace dsec::composer {
 
-// A directory of this layer took the place of a symlink below it: what was reached through the symlink before is now
-// somewhere else. Legal and what every runtime does, yet hardly ever meant.
-struct HiddenSymlink {
-  std::string path;
-  std::string symlink_target;
-};
-
 // The mtime of directories that the source does not name and that exist below: from there, or zero. Zero keeps a layer
 // that is put on top of others the same when only their times change.
 enum class ImpliedTimes { from_below, zero };
@@ -69,8 +62,6 @@ class LayerBuilder {
   // drops whiteouts and opaque marks that hide nothing, so that equal results are equal trees.
   Result<void> resolve(const std::vector<Digest>& digests);
 
-  [[nodiscard]] const std::vector<HiddenSymlink>& hidden_symlinks() const { return hidden_symlinks_; }
-
  private:
   LayerBuilder(format::LayerTree& layer, const MergedTree* below, BuilderOptions options);
 
@@ -97,7 +88,6 @@ class LayerBuilder {
   std::vector<std::string_view> components_;  // of the entry at hand
   std::vector<std::pair<format::InodeId, ContentSink::Ticket>> contents_;
   std::unordered_set<format::InodeId> implied_;  // directories that no entry has named so far
-  std::vector<HiddenSymlink> hidden_symlinks_;
   bool hides_below_ = false;  // there may be whiteouts or opaque directories
 };
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <concepts>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -26,7 +27,10 @@ std::string json_string(std::string_view text);
 // True when all of `text` is well-formed UTF-8 without NUL.
 bool is_utf8(std::string_view text);
 
+// The pieces point into `text`, so a temporary string is refused.
 std::vector<std::string_view> split(std::string_view text, char separator);
+template <std::same_as<std::string> Temporary>
+std::vector<std::string_view> split(Temporary&& text, char separator) = delete;
 bool starts_with(std::string_view text, std::string_view prefix);
 
 // "512M", "4G", "64k", "1.5GiB", "4096": bytes, powers of 1024. `invalid` names what is accepted.

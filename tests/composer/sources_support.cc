@@ -173,7 +173,6 @@ Result<ReadSource> read_source(std::string_view spec, const fs::path& base_dir) 
     LayerBuilder builder = TRY(LayerBuilder::create(layer, i == 0 ? nullptr : &all.merged));
     TRY(stream->apply(builder, all.last_sink, {}));
     TRY(builder.resolve(TRY(all.last_sink.finish())));
-    all.hidden.push_back(builder.hidden_symlinks());
     TRY(all.merged.apply(layer));
   }
   return all;

@@ -82,7 +82,6 @@ std::string outline(const format::LayerTree& tree);
 // All layers of a source, each applied on those before it.
 struct ReadSource {
   std::vector<format::LayerTree> layers;
-  std::vector<std::vector<HiddenSymlink>> hidden;
   MergedTree merged;
   MemorySink last_sink;  // of the topmost layer
 };
