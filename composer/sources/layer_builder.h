@@ -88,7 +88,7 @@ class LayerBuilder {
   std::vector<std::string_view> components_;  // of the entry at hand
   std::vector<std::pair<format::InodeId, ContentSink::Ticket>> contents_;
   std::unordered_set<format::InodeId> implied_;  // directories that no entry has named so far
-  bool hides_below_ = false;  // there may be whiteouts or opaque directories
+  bool hides_below_ = false;                     // there may be whiteouts or opaque directories
 };
 
 }  // namespace dsec::composer
