@@ -19,27 +19,19 @@ using format::RunConfig;
 
 namespace {
 
-void set_variable(SandboxSpec& spec, std::string_view name, std::string_view value) {
-  for (auto& [known, old] : spec.env) {
-    if (known == name) {
-      old = value;
-      return;
-    }
-  }
-  spec.env.emplace_back(name, value);
-}
-
 // -e NAME=VALUE, or -e NAME for the value that we have ourselves.
 Result<void> add_variables(SandboxSpec& spec, const std::vector<std::string>& variables) {
+  format::Variables given;
   for (const std::string& text : variables) {
     const std::size_t equals = text.find('=');
     if (equals == 0 || text.empty()) return fail(ErrorCode::invalid, "-e \"{}\" has no name", escaped(text));
     if (equals != std::string::npos) {
-      set_variable(spec, text.substr(0, equals), text.substr(equals + 1));
+      given.emplace_back(text.substr(0, equals), text.substr(equals + 1));
     } else if (const char* value = std::getenv(text.c_str())) {
-      set_variable(spec, text, value);
+      given.emplace_back(text, value);
     }
   }
+  format::set_variables(spec.env, given);
   return {};
 }
 

@@ -36,22 +36,13 @@ RunConfig to_run_config(const ImageConfig& image) {
   return RunConfig{image.entrypoint, image.cmd, image.env, image.workdir, image.user};
 }
 
-void set_variable(RunConfig& config, const std::string& name, const std::string& value) {
-  const auto found =
-      std::find_if(config.env.begin(), config.env.end(), [&](const auto& pair) { return pair.first == name; });
-  if (found == config.env.end())
-    config.env.emplace_back(name, value);
-  else
-    found->second = value;
-}
-
 // Later stacks and the manifest override what they say; an image's command goes with its entrypoint.
 void merge_config(RunConfig& config, const RunConfig& over) {
   if (!over.entrypoint.empty() || !over.cmd.empty()) {
     config.entrypoint = over.entrypoint;
     config.cmd = over.cmd;
   }
-  for (const auto& [name, value] : over.env) set_variable(config, name, value);
+  format::set_variables(config.env, over.env);
   if (!over.workdir.empty()) config.workdir = over.workdir;
   if (!over.user.empty()) config.user = over.user;
 }
@@ -62,7 +53,7 @@ void apply_overrides(RunConfig& config, const ConfigOverrides& over) {
     config.cmd.clear();
   }
   if (over.cmd) config.cmd = *over.cmd;
-  for (const auto& [name, value] : over.env) set_variable(config, name, value);
+  format::set_variables(config.env, over.env);
   if (over.workdir) config.workdir = *over.workdir;
   if (over.user) config.user = *over.user;
 }

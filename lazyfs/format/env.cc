@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <set>
+#include <unordered_map>
 
 #include "base/json.h"
 #include "base/text.h"
@@ -54,6 +55,18 @@ Result<Env> decode(const Json& document) {
 }
 
 }  // namespace
+
+void set_variables(Variables& variables, const Variables& over) {
+  std::unordered_map<std::string, std::size_t> places;
+  for (std::size_t i = 0; i < variables.size(); ++i) places.emplace(variables[i].first, i);
+  for (const auto& [name, value] : over) {
+    const auto [place, is_new] = places.emplace(name, variables.size());
+    if (is_new)
+      variables.emplace_back(name, value);
+    else
+      variables[place->second].second = value;
+  }
+}
 
 Result<std::string> write_env(const Env& env) {
   TRY(check(env));

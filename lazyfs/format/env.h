@@ -17,11 +17,16 @@ namespace dsec::format {
 inline constexpr std::size_t kMaxLayers = 512;  // of one environment
 inline constexpr std::size_t kMaxEnvBytes = 4 << 20;
 
+using Variables = std::vector<std::pair<std::string, std::string>>;  // names and values, in order
+
+// Sets each variable of `over`: in the place of the one that has its name, else at the end. Time is linear in both.
+void set_variables(Variables& variables, const Variables& over);
+
 // How a command runs by default; from the OCI image's config or the manifest.
 struct RunConfig {
   std::vector<std::string> entrypoint;
   std::vector<std::string> cmd;
-  std::vector<std::pair<std::string, std::string>> env;  // in the order given; names are unique
+  Variables env;  // in the order given; names are unique
   std::string workdir;
   std::string user;
   friend bool operator==(const RunConfig&, const RunConfig&) = default;

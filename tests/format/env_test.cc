@@ -125,3 +125,9 @@ TEST_CASE("F-9: names and tags are parsed, others refused") {
   CHECK_FALSE(parse_ref(RefKind::env, "a:" + std::string(129, 'a')));
   CHECK_FALSE(parse_ref(RefKind::env, std::string("a\0b", 3)));
 }
+
+TEST_CASE("variables replace those of their name in place; others come at the end") {
+  Variables variables{{"A", "1"}, {"B", "2"}};
+  set_variables(variables, {{"C", "3"}, {"A", "4"}, {"C", "5"}});
+  CHECK(variables == Variables{{"A", "4"}, {"B", "2"}, {"C", "5"}});
+}
