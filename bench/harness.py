@@ -35,6 +35,7 @@ class Case:
     variants: dict
     bytes: int = 0       # of the work, for MB/s
     operations: int = 0  # of the work, for us each
+    bar: float = None    # what the ratio of the others should not be above
 
     def check(self):
         hashes = {sample.hash for samples in self.variants.values() for sample in samples}
@@ -115,6 +116,13 @@ class Bench:
         self.call(*command)
         return Sample((time.perf_counter_ns() - start) / 1e6)
 
+    def rootfs_modes(self):
+        """The ways to show an environment that this build and this kernel have."""
+        return ["tree", "objects"] if "--rootfs-mode" in self.dsec("mount", "--help") else ["tree"]
+
+    def rootfs_arguments(self, mode):
+        return ["--rootfs-mode", mode] if len(self.rootfs_modes()) > 1 else []
+
     def probe(self, *arguments):
         """What dsec_bench_probe printed."""
         return json.loads(self.call(self.need_program("dsec_bench_probe"), *arguments))
@@ -164,8 +172,15 @@ class Bench:
                 rate = f"{case.bytes / median / 1e3:8.0f}" if case.bytes else " " * 8
                 each = f"{median * 1e3 / case.operations:9.2f}" if case.operations else " " * 9
                 print(f"{case.title:{width}}  {variant:24} {min(times):10.2f} {median:10.2f} {max(times):10.2f} {rate} "
-                      f"{each} {median / reference:6.2f}x  {samples[0].hash}")
+                      f"{each} {median / reference:6.2f}x  {samples[0].hash}"
+                      f"{verdict(case, variant, median / reference)}")
         print("ratio: median time against the first variant of the case; below 1 is faster")
+
+
+def verdict(case, variant, ratio):
+    if case.bar is None or variant == next(iter(case.variants)):
+        return ""
+    return f"  bar {case.bar:.2f}: {'held' if ratio <= case.bar else 'MISSED'}"
 
 
 def machine():

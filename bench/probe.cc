@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <spawn.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,12 +16,14 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <numeric>
 #include <random>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/fd.h"
+#include "base/mapping.h"
 #include "base/result.h"
 
 namespace {
@@ -177,6 +180,24 @@ Work read_random(const char* path, std::uint64_t count, std::uint64_t seed) {
   return work;
 }
 
+// Touches `count` pages of a mapping, each another one: what a fault on a cached page costs.
+Work fault_pages(const char* path, std::uint64_t count, std::uint64_t seed) {
+  constexpr std::uint64_t kPage = 4096;
+  const auto mapping = dsec::Mapping::of_file(path);
+  if (!mapping) die(path);
+  const dsec::ByteView bytes = mapping->view();
+  ::madvise(const_cast<std::uint8_t*>(bytes.data()), bytes.size(), MADV_RANDOM);  // one fault maps one page
+  std::vector<std::uint64_t> pages(bytes.size() / kPage);
+  std::iota(pages.begin(), pages.end(), 0);
+  std::shuffle(pages.begin(), pages.end(), std::mt19937_64(seed));
+  pages.resize(std::min<std::uint64_t>(pages.size(), count));
+  Work work;
+  for (const std::uint64_t page : pages) work.hash += mix(bytes[page * kPage], page);
+  work.operations = pages.size();
+  work.bytes = pages.size() * kPage;
+  return work;
+}
+
 std::uint64_t ns_since(Clock::time_point start) {
   return static_cast<std::uint64_t>(std::chrono::nanoseconds(Clock::now() - start).count());
 }
@@ -202,8 +223,9 @@ int spawn(std::uint64_t count, char** argv) {
 }
 
 int usage() {
-  fmt::print(stderr,
-             "usage: dsec_bench_probe find|stat|read DIR | seq FILE | rand FILE COUNT SEED | spawn COUNT COMMAND...\n");
+  fmt::print(
+      stderr,
+      "usage: dsec_bench_probe find|stat|read DIR | seq FILE | rand|fault FILE COUNT SEED | spawn COUNT COMMAND...\n");
   return 2;
 }
 
@@ -221,8 +243,9 @@ int run(int argc, char** argv) {
     work = read_tree(argv[2]);
   } else if (verb == "seq") {
     work = read_file(argv[2]);
-  } else if (verb == "rand" && argc == 5) {
-    work = read_random(argv[2], std::strtoull(argv[3], nullptr, 10), std::strtoull(argv[4], nullptr, 10));
+  } else if ((verb == "rand" || verb == "fault") && argc == 5) {
+    const auto work_on = verb == "rand" ? read_random : fault_pages;
+    work = work_on(argv[2], std::strtoull(argv[3], nullptr, 10), std::strtoull(argv[4], nullptr, 10));
   } else {
     return usage();
   }

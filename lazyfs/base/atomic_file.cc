@@ -60,11 +60,16 @@ Result<void> AtomicFile::commit(const std::filesystem::path& path) {
   const std::filesystem::path dir = path.has_parent_path() ? path.parent_path() : ".";
   TRY(make_durable_dirs(dir));
   TRY_IN(tmp_path_.native(), sync_fd(fd_));
+  TRY(replace(path));
+  return sync_dir(dir);
+}
+
+Result<void> AtomicFile::replace(const std::filesystem::path& path) {
   if (::rename(tmp_path_.c_str(), path.c_str()) != 0) {
     return fail_sys(errno, fmt::format("rename {} to {}", tmp_path_.native(), path.native()));
   }
   tmp_path_.clear();
-  return sync_dir(dir);
+  return {};
 }
 
 Result<void> write_file_atomic(const std::filesystem::path& tmp_dir, const std::filesystem::path& path,

@@ -28,6 +28,9 @@ class AtomicFile {
 
   // Replaces what `path` names. Missing parent directories are created and made durable.
   Result<void> commit(const std::filesystem::path& path);
+  // The same without syncing anything, in an existing directory: readers see the old file or the new one, but after a
+  // crash of the machine it may be empty or cut. For caches whose content is checked whenever it is read.
+  Result<void> replace(const std::filesystem::path& path);
 
  private:
   AtomicFile(Fd fd, std::filesystem::path tmp_path) : fd_(std::move(fd)), tmp_path_(std::move(tmp_path)) {}

@@ -22,6 +22,12 @@ Mapping::~Mapping() {
   if (data_ != nullptr) ::munmap(const_cast<std::uint8_t*>(data_), size_);
 }
 
+void Mapping::populate() const {
+#ifdef MADV_POPULATE_READ
+  if (data_ != nullptr) ::madvise(const_cast<std::uint8_t*>(data_), size_, MADV_POPULATE_READ);
+#endif
+}
+
 Result<Mapping> Mapping::of_file(const std::filesystem::path& path) {
   const Fd fd = TRY(open_file(path, O_RDONLY));
   return TRY_IN(path.native(), of_fd(fd));

@@ -26,7 +26,7 @@ std::string name_of(const Digest& env, XattrView view) {
 }  // namespace
 
 Result<std::shared_ptr<const tree::EnvTree>> Attachments::load(const Digest& env, XattrView view) {
-  const format::Env document = TRY(store_.read_env(env));
+  const format::Env document = TRY(layers_.load_env(env));
   std::vector<std::shared_ptr<const store::Layer>> layers;
   bool has_escapes = false;
   for (const Digest& digest : document.layers) {

@@ -68,14 +68,19 @@ bool is_possible(const std::uint8_t* entry, std::size_t pack_count) {
 }  // namespace
 
 Result<LocationMapView> LocationMapView::open(ByteView bytes) {
+  const LocationMapView view = TRY(open_checked(bytes));
+  if (sha256(bytes.first(bytes.size() - Digest::kSize)) != Digest::from_bytes(bytes.last(Digest::kSize))) {
+    return fail(ErrorCode::corrupt, "location map: its digest does not fit");
+  }
+  TRY(view.check_entries());
+  return view;
+}
+
+Result<LocationMapView> LocationMapView::open_checked(ByteView bytes) {
   if (bytes.size() < kHeaderBytes + Digest::kSize || !std::equal(kMagic.begin(), kMagic.end(), bytes.begin())) {
     return fail(ErrorCode::corrupt, "location map: no header, or too short");
   }
-  const ByteView body = bytes.first(bytes.size() - Digest::kSize);
-  if (sha256(body) != Digest::from_bytes(bytes.last(Digest::kSize))) {
-    return fail(ErrorCode::corrupt, "location map: its digest does not fit");
-  }
-  ByteReader reader(body.subspan(kMagic.size()));
+  ByteReader reader(bytes.first(bytes.size() - Digest::kSize).subspan(kMagic.size()));
   LocationMapView view;
   view.count_ = reader.get<std::uint32_t>();
   view.pack_count_ = reader.get<std::uint32_t>();
@@ -85,14 +90,18 @@ Result<LocationMapView> LocationMapView::open(ByteView bytes) {
   if (!reader.ok() || reader.remaining() != 0 || !reserved_ok) {
     return fail(ErrorCode::corrupt, "location map: {} bytes do not hold its entries", bytes.size());
   }
-  if (!is_sorted(view.packs_, Digest::kSize)) return fail(ErrorCode::corrupt, "location map: packs out of order");
-  if (!is_sorted(view.entries_, kEntryBytes)) return fail(ErrorCode::corrupt, "location map: entries out of order");
-  for (std::size_t i = 0; i < view.count_; ++i) {
-    if (!is_possible(view.entries_.data() + i * kEntryBytes, view.pack_count_)) {
+  return view;
+}
+
+Result<void> LocationMapView::check_entries() const {
+  if (!is_sorted(packs_, Digest::kSize)) return fail(ErrorCode::corrupt, "location map: packs out of order");
+  if (!is_sorted(entries_, kEntryBytes)) return fail(ErrorCode::corrupt, "location map: entries out of order");
+  for (std::size_t i = 0; i < count_; ++i) {
+    if (!is_possible(entries_.data() + i * kEntryBytes, pack_count_)) {
       return fail(ErrorCode::corrupt, "location map: entry {} is impossible", i);
     }
   }
-  return view;
+  return {};
 }
 
 Digest LocationMapView::pack(std::size_t index) const {

@@ -1,41 +1,132 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/layer_cache.h"
 
+#include <algorithm>
+
+#include "base/atomic_file.h"
 #include "base/log.h"
+#include "store/internal/sealed_file.h"
 
 namespace dsec::store {
 
-Result<LayerCache> LayerCache::open(Store store, std::filesystem::path dir) {
-  TRY(make_dirs(dir / "tmp"));
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+// The local copy, or nothing when there is no good one.
+std::unique_ptr<SealedFile> local_copy(const fs::path& path) {
+  auto file = SealedFile::open(path);
+  if (file) return std::make_unique<SealedFile>(std::move(*file));
+  if (file.error().code != ErrorCode::not_found) {
+    log(LogLevel::warn, "local_copy_unusable", {{"path", path.native()}, {"reason", file.error().message}});
+  }
+  return nullptr;
+}
+
+// Writes a local copy and maps it; what cannot be written stays in memory.
+std::unique_ptr<SealedFile> make_local_copy(const fs::path& dir, const fs::path& path, Bytes content) {
+  auto written = SealedFile::write(dir / "tmp", path, content);
+  if (written) {
+    if (auto file = SealedFile::open(path)) return std::make_unique<SealedFile>(std::move(*file));
+  }
+  log(LogLevel::warn, "local_copy_not_written",
+      {{"path", path.native()}, {"reason", written ? "it does not read back" : written.error().message}});
+  return std::make_unique<SealedFile>(SealedFile::in_memory(std::move(content)));
+}
+
+}  // namespace
+
+struct Layer::MapCopy {
+  std::unique_ptr<SealedFile> file;
+  format::LocationMapView view;
+};
+
+Layer::Layer(const Digest& digest, Store store, fs::path dir)
+    : digest_(digest), store_(std::move(store)), dir_(std::move(dir)) {}
+
+Layer::~Layer() = default;
+
+const format::LocationMapView& Layer::map() const { return map_.load(std::memory_order_acquire)->view; }
+
+Result<void> Layer::load() {
+  image_path_ = dir_ / "layers" / (digest_.hex() + ".erofs");
+  image_ = local_copy(image_path_);
+  if (!image_) {
+    Bytes bytes = TRY(store_.read_layer_image(digest_));
+    TRY(format::read_layer(bytes));
+    image_ = make_local_copy(dir_, image_path_, std::move(bytes));
+    if (image_->is_in_memory()) image_path_.clear();
+  }
+  view_ = TRY(format::ErofsView::open(image_->content()));
+  return load_map();
+}
+
+Result<void> Layer::load_map() {
+  auto copy = std::make_unique<MapCopy>();
+  copy->file = local_copy(dir_ / "layers" / (digest_.hex() + ".map"));
+  if (copy->file) {
+    copy->view = TRY(format::LocationMapView::open_checked(copy->file->content()));
+    use(*maps_.lock(), std::move(copy));
+    return {};
+  }
+  auto fetched = TRY(fetch_map());
+  use(*maps_.lock(), std::move(fetched));
+  return {};
+}
+
+Result<std::unique_ptr<const Layer::MapCopy>> Layer::fetch_map() const {
+  Bytes bytes = TRY(store_.read_layer_map(digest_));
+  TRY(format::LocationMapView::open(bytes));
+  auto copy = std::make_unique<MapCopy>();
+  copy->file = make_local_copy(dir_, dir_ / "layers" / (digest_.hex() + ".map"), std::move(bytes));
+  copy->view = TRY(format::LocationMapView::open_checked(copy->file->content()));
+  return std::unique_ptr<const MapCopy>(std::move(copy));
+}
+
+void Layer::use(Maps& maps, std::unique_ptr<const MapCopy> copy) const {
+  map_.store(copy.get(), std::memory_order_release);
+  maps.copies.push_back(std::move(copy));
+}
+
+// The lock is held while the store is read: one refresh at a time, and whoever waits finds the pause begun.
+Result<bool> Layer::refresh_map() const {
+  auto maps = maps_.lock();
+  if (maps->refreshed != Clock::time_point{} && Clock::now() - maps->refreshed < kRefreshPause) return false;
+  maps->refreshed = Clock::now();
+  auto fetched = TRY_IN(fmt::format("layer {}", digest_.hex()), fetch_map());
+  const ByteView now = fetched->file->content();
+  const ByteView before = maps->copies.back()->file->content();
+  if (std::equal(now.begin(), now.end(), before.begin(), before.end())) return false;
+  log(LogLevel::info, "location_map_renewed", {{"layer", digest_.hex()}});
+  use(*maps, std::move(fetched));
+  return true;
+}
+
+Result<LayerCache> LayerCache::open(Store store, fs::path dir) {
+  std::error_code error;  // load() finds out and says so
+  for (const char* name : {"tmp", "layers", "envs"}) fs::create_directories(dir / name, error);
   return LayerCache(std::move(store), std::move(dir));
 }
 
-Result<Mapping> LayerCache::image(const Digest& layer) const {
-  const std::filesystem::path path = dir_ / "layers" / (layer.hex() + ".erofs");
-  auto cached = Mapping::of_file(path);
-  if (cached && sha256(cached->view()) == layer) return cached;
-  if (cached) log(LogLevel::warn, "cached_layer_damaged", {{"layer", layer.hex()}, {"path", path.native()}});
-  const Bytes bytes = TRY(store_.read_layer_image(layer));
-  TRY(format::read_layer(bytes));
-  TRY(write_file_atomic(dir_ / "tmp", path, bytes));
-  return Mapping::of_file(path);
-}
-
-Result<Mapping> LayerCache::map(const Digest& layer) const {
-  const Bytes bytes = TRY(store_.read_layer_map(layer));
-  const std::filesystem::path path = dir_ / "layers" / (layer.hex() + ".map");
-  TRY(write_file_atomic(dir_ / "tmp", path, bytes));
-  return Mapping::of_file(path);
-}
-
 Result<std::shared_ptr<const Layer>> LayerCache::load(const Digest& layer) const {
-  const std::string name = fmt::format("layer {}", layer.hex());
-  Mapping image_mapping = TRY_IN(name, image(layer));
-  const format::ErofsView view = TRY_IN(name, format::ErofsView::open(image_mapping.view()));
-  Mapping map_mapping = TRY_IN(name, map(layer));
-  const format::LocationMapView map_view = TRY_IN(name, format::LocationMapView::open(map_mapping.view()));
-  Layer::Parts parts{layer, std::move(image_mapping), view, std::move(map_mapping), map_view};
-  return std::shared_ptr<const Layer>(new Layer(std::move(parts)));
+  auto loaded = std::shared_ptr<Layer>(new Layer(layer, store_, dir_));
+  TRY_IN(fmt::format("layer {}", layer.hex()), loaded->load());
+  return std::shared_ptr<const Layer>(std::move(loaded));
+}
+
+// Small documents: named by their digest, so a copy needs no seal.
+Result<format::Env> LayerCache::load_env(const Digest& env) const {
+  const fs::path path = dir_ / "envs" / (env.hex() + ".json");
+  if (const auto bytes = read_file(path, format::kMaxEnvBytes); bytes && sha256(*bytes) == env) {
+    return TRY_IN(fmt::format("environment {}", env.hex()), format::read_env(as_text(*bytes)));
+  }
+  format::Env document = TRY(store_.read_env(env));
+  const std::string text = TRY(format::write_env(document));
+  auto file = AtomicFile::create(dir_ / "tmp");
+  if (file && file->write(as_bytes(text))) [[maybe_unused]]
+    const auto ignored = file->replace(path);
+  return document;
 }
 
 }  // namespace dsec::store

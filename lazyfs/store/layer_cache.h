@@ -1,53 +1,80 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layer metadata on this node: local copies, verified before use.
+// Metadata on this node: local copies of layers and environments, verified before use.
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <memory>
+#include <optional>
+#include <vector>
 
-#include "base/mapping.h"
+#include "base/guarded.h"
+#include "format/env.h"
 #include "format/erofs.h"
 #include "format/location_map.h"
 #include "store/store.h"
 
 namespace dsec::store {
 
-// The metadata of one layer, mapped from the node cache. Immutable, shared by all environments that use the layer.
+class SealedFile;
+
+// The metadata of one layer, mapped from the node cache; shared by all environments that use the layer. What the image
+// says never changes. Thread-safe.
 class Layer {
  public:
-  [[nodiscard]] const Digest& digest() const { return parts_.digest; }
-  [[nodiscard]] const format::ErofsView& view() const { return parts_.view; }
-  [[nodiscard]] const format::LocationMapView& map() const { return parts_.map_view; }
+  ~Layer();
+  [[nodiscard]] const Digest& digest() const { return digest_; }
+  [[nodiscard]] const format::ErofsView& view() const { return *view_; }
+  // The local copy of the image: a file that begins with all of it. Empty when there is only one in memory, since the
+  // directory could not be written.
+  [[nodiscard]] const std::filesystem::path& image_path() const { return image_path_; }
+  // Where the chunks are. A view that was given out stays valid as long as the layer, also when a newer one is there.
+  [[nodiscard]] const format::LocationMapView& map() const;
+  // Reads the store's map again, since a pack was not where the local copy of the map says: the store may have been
+  // repacked. At most once in kRefreshPause; false when the map is still the same or the pause is not over.
+  Result<bool> refresh_map() const;
+  static constexpr std::chrono::seconds kRefreshPause{5};
 
  private:
   friend class LayerCache;
-  struct Parts {
-    Digest digest;
-    Mapping image;
-    format::ErofsView view;
-    Mapping map;
-    format::LocationMapView map_view;
+  struct MapCopy;
+  struct Maps {
+    std::vector<std::unique_ptr<const MapCopy>> copies;  // the newest last
+    std::chrono::steady_clock::time_point refreshed{};
   };
-  explicit Layer(Parts parts) : parts_(std::move(parts)) {}
+  Layer(const Digest& digest, Store store, std::filesystem::path dir);
+  Result<void> load();
+  Result<void> load_map();
+  [[nodiscard]] Result<std::unique_ptr<const MapCopy>> fetch_map() const;
+  void use(Maps& maps, std::unique_ptr<const MapCopy> copy) const;
 
-  Parts parts_;
+  Digest digest_;
+  Store store_;
+  std::filesystem::path dir_;
+  std::filesystem::path image_path_;
+  std::unique_ptr<SealedFile> image_;
+  std::optional<format::ErofsView> view_;  // set before anybody gets the layer
+  mutable Guarded<Maps> maps_;
+  mutable std::atomic<const MapCopy*> map_ = nullptr;
 };
 
-// Copies of layer images and maps in a local directory. An image enters only after it was found canonical
-// (format::read_layer) and its SHA-256 fits; each load compares the SHA-256 of the local copy again and replaces a
-// damaged one from the store. Maps are copied anew at each load, since they may be rewritten. Thread-safe; one process
-// should own the directory.
+// Copies of layer images, location maps and environment documents in a local directory. What enters was found canonical
+// (format::read_layer) and its SHA-256 fits; copies carry a checksum, which each load compares again, and a damaged or
+// missing one comes from the store. With all copies there the store is not asked at all. Thread-safe; one process
+// should own the directory. A directory that cannot be written is no error but a line in the log: then each load reads
+// the store and what it read stays in memory.
 class LayerCache {
  public:
   static Result<LayerCache> open(Store store, std::filesystem::path dir);
 
   // `not_found` or `corrupt` name the layer.
   [[nodiscard]] Result<std::shared_ptr<const Layer>> load(const Digest& layer) const;
+  // `not_found` or `corrupt` name the environment.
+  [[nodiscard]] Result<format::Env> load_env(const Digest& env) const;
 
  private:
   LayerCache(Store store, std::filesystem::path dir) : store_(std::move(store)), dir_(std::move(dir)) {}
-  [[nodiscard]] Result<Mapping> image(const Digest& layer) const;
-  [[nodiscard]] Result<Mapping> map(const Digest& layer) const;
 
   Store store_;
   std::filesystem::path dir_;

@@ -145,6 +145,7 @@ Result<void> Store::load_settings() {
 fs::path Store::pack_path(const Digest& pack) const { return object_path(root_, "packs", pack, ".pack"); }
 fs::path Store::layer_image_path(const Digest& layer) const { return object_path(root_, "layers", layer, ".erofs"); }
 fs::path Store::layer_map_path(const Digest& layer) const { return object_path(root_, "layers", layer, ".map"); }
+fs::path Store::trace_path(const Digest& env) const { return root_ / "traces" / env.hex(); }
 fs::path Store::env_path(const Digest& env) const { return object_path(root_, "envs", env, ".json"); }
 
 Result<std::vector<Digest>> Store::list_packs() const { return list_objects(root_ / "packs", ".pack"); }
@@ -197,6 +198,16 @@ Result<format::Env> Store::read_env(const Digest& env) const {
     return fail(ErrorCode::corrupt, "environment {}: its document {} is damaged", env.hex(), env_path(env).native());
   }
   return TRY_IN(fmt::format("environment {}", env.hex()), format::read_env(as_text(bytes)));
+}
+
+Result<format::Trace> Store::read_trace(const Digest& env) const {
+  const std::uint64_t most = (format::kMaxTraceEntries + 2) * Digest::kSize;
+  const Bytes bytes = TRY(read_file(trace_path(env), most));
+  return TRY_IN(trace_path(env).native(), format::read_trace(bytes));
+}
+
+Result<void> Store::put_trace(const Digest& env, const format::Trace& trace) const {
+  return write_file_atomic(tmp_dir(), trace_path(env), format::write_trace(trace));
 }
 
 Result<Digest> Store::put_env(const format::Env& env) const {

@@ -12,6 +12,7 @@
 #include "base/result.h"
 #include "format/env.h"
 #include "format/pack.h"
+#include "format/trace.h"
 
 namespace dsec::store {
 
@@ -38,6 +39,7 @@ class Store {
   [[nodiscard]] std::filesystem::path layer_image_path(const Digest& layer) const;
   [[nodiscard]] std::filesystem::path layer_map_path(const Digest& layer) const;
   [[nodiscard]] std::filesystem::path env_path(const Digest& env) const;
+  [[nodiscard]] std::filesystem::path trace_path(const Digest& env) const;
   [[nodiscard]] std::filesystem::path tmp_dir() const { return root_ / "tmp"; }
 
   // Objects of a kind that the store holds, sorted. Files with other names are ignored.
@@ -59,6 +61,11 @@ class Store {
   // `not_found`, or `corrupt` when the document does not fit its name.
   [[nodiscard]] Result<format::Env> read_env(const Digest& env) const;
   Result<Digest> put_env(const format::Env& env) const;
+
+  // What the environment was first asked for, in order; `not_found` when nobody recorded it, `corrupt` when damaged.
+  [[nodiscard]] Result<format::Trace> read_trace(const Digest& env) const;
+  // Replaces the one that is there.
+  Result<void> put_trace(const Digest& env, const format::Trace& trace) const;
 
   [[nodiscard]] Result<Digest> read_ref(format::RefKind kind, const format::RefName& ref) const;
   Result<void> write_ref(format::RefKind kind, const format::RefName& ref, const Digest& digest) const;

@@ -17,19 +17,31 @@ tl::unexpected<Error> damaged(const store::Layer& layer, const Digest& object, s
   return fail(ErrorCode::corrupt, "object {} of layer {}: {}", object.hex(), layer.digest().hex(), why);
 }
 
+// What a map that is out of date leads to: no such pack, or something else in that place.
+bool is_misplaced(const Error& error) { return error.code == ErrorCode::not_found || error.code == ErrorCode::corrupt; }
+
 }  // namespace
 
 ContentReader::ContentReader(std::shared_ptr<store::ChunkSource> source, std::size_t recipe_cache_bytes)
     : source_(std::move(source)), recipe_cache_bytes_(recipe_cache_bytes) {}
 
-Result<std::shared_ptr<const Bytes>> ContentReader::fetch(const store::Layer& layer, const Digest& digest,
-                                                          store::Deadline deadline, Counter& fetched) {
+Result<store::Chunk> ContentReader::fetch_once(const store::Layer& layer, const Digest& digest,
+                                               store::Deadline deadline) {
   const auto location = layer.map().find(digest);
   if (!location) {
     return fail(ErrorCode::corrupt, "the location map of layer {} does not have chunk {}", layer.digest().hex(),
                 digest.hex());
   }
-  auto chunk = source_->fetch({digest, *location, layer.digest()}, deadline);
+  return source_->fetch({digest, *location, layer.digest()}, deadline);
+}
+
+Result<std::shared_ptr<const Bytes>> ContentReader::fetch(const store::Layer& layer, const Digest& digest,
+                                                          store::Deadline deadline, Counter& fetched) {
+  auto chunk = fetch_once(layer, digest, deadline);
+  if (!chunk && is_misplaced(chunk.error())) {
+    const auto renewed = layer.refresh_map();
+    if (renewed && *renewed) chunk = fetch_once(layer, digest, deadline);
+  }
   if (!chunk) {
     Error error = std::move(chunk).error();
     error.sys = 0;  // it is about a file of the store: ESTALE there is not a stale node here

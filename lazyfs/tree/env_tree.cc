@@ -2,11 +2,13 @@
 #include "tree/env_tree.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <map>
 #include <set>
 
 #include "base/text.h"
+#include "tree/internal/dir_merge.h"
 
 namespace dsec::tree {
 
@@ -56,6 +58,7 @@ Result<std::shared_ptr<const EnvTree>> EnvTree::create(const Digest& env, XattrV
 
 void EnvTree::remember(const Components& components) const {
   auto caches = caches_.lock();
+  if (caches->merged.size() >= kMaxCached) caches->merged.clear();
   auto& known = caches->merged[components.front()];
   if (!known) known = std::make_shared<const Components>(components);
 }
@@ -162,70 +165,37 @@ Result<Attributes> EnvTree::parent(Place directory) const {
   return attributes_of(found);
 }
 
-Result<Listing> EnvTree::merge(const Components& components) const {
-  struct Collected {
-    ListedEntry entry;
-    std::size_t directories = 0;
-    bool closed = false;  // nothing below counts any more
-    bool shown = false;
-  };
-  std::map<std::string_view, Collected> names;
-  for (const Place& component : components) {
-    const ErofsView& view = image(component.layer);
-    const InodeView directory = TRY(view.inode(component.nid));
-    Result<void> outcome;
-    const auto add = [&](const format::DirentView& entry) -> Result<void> {
-      Collected& seen = names[entry.name];
-      if (seen.closed) return {};
-      const InodeView inode = TRY(view.inode(entry.nid));
-      const bool is_directory = inode.type == FileType::directory;
-      if (!seen.shown && inode.type != FileType::whiteout) {
-        seen.entry = {entry.name, {component.layer, entry.nid}, Kind::pure, entry.file_type};
-        seen.shown = true;
-      }
-      if (is_directory) {
-        if (++seen.directories > 1) seen.entry.kind = Kind::merged;
-        seen.closed = TRY(view.is_opaque(inode));
-      } else {
-        seen.closed = true;
-      }
-      return {};
-    };
-    TRY(view.for_each_entry(directory, [&](const format::DirentView& entry) {
-      if (entry.name != "." && entry.name != "..") outcome = add(entry);
-      return outcome.has_value();
-    }));
-    TRY(std::move(outcome));
-  }
-  Listing listing;
-  listing.reserve(names.size());
-  for (const auto& [name, collected] : names) {
-    if (collected.shown) listing.push_back(collected.entry);
-  }
-  return listing;
+std::vector<DirPart> EnvTree::parts_of(const Components& components) const {
+  std::vector<DirPart> parts;
+  parts.reserve(components.size());
+  for (const Place& place : components) parts.push_back({&image(place.layer), place});
+  return parts;
 }
 
 Result<std::shared_ptr<const Listing>> EnvTree::list(Place directory, Kind kind) const {
-  if (kind == Kind::pure) return std::make_shared<const Listing>(TRY(merge(Components(1, directory))));
-  {
-    auto caches = caches_.lock();
-    const auto known = caches->listings.find(directory);
-    if (known != caches->listings.end()) return known->second;
+  auto listing = std::make_shared<Listing>();
+  const auto add = [&](const ListedEntry& entry, bool) { listing->push_back(entry); };
+  if (kind == Kind::pure) {
+    TRY(merge_directory(std::array{DirPart{&image(directory.layer), directory}}, add));
+  } else {
+    TRY(merge_directory(parts_of(*TRY(components(directory))), add));
   }
-  const auto parts = TRY(components(directory));
-  auto listing = std::make_shared<const Listing>(TRY(merge(*parts)));
-  caches_.lock()->listings[directory] = listing;
-  return listing;
+  return std::shared_ptr<const Listing>(std::move(listing));
 }
 
 // 2 and one for each subdirectory, as ext4 counts.
 Result<std::uint32_t> EnvTree::merged_link_count(Place directory) const {
-  const auto listing = TRY(list(directory, Kind::merged));
-  std::uint32_t count = 2;
-  for (const ListedEntry& entry : *listing) {
-    const InodeView inode = TRY(image(entry.place.layer).inode(entry.place.nid));
-    if (inode.type == FileType::directory) ++count;
+  {
+    auto caches = caches_.lock();
+    const auto known = caches->link_counts.find(directory);
+    if (known != caches->link_counts.end()) return known->second;
   }
+  std::uint32_t count = 2;
+  TRY(merge_directory(parts_of(*TRY(components(directory))),
+                      [&](const ListedEntry&, bool is_directory) { count += is_directory ? 1 : 0; }));
+  auto caches = caches_.lock();
+  if (caches->link_counts.size() >= kMaxCached) caches->link_counts.clear();
+  caches->link_counts[directory] = count;
   return count;
 }
 

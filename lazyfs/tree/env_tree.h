@@ -34,6 +34,7 @@ struct ListedEntry {
   enum class Kind : std::uint8_t { pure, merged } kind = Kind::pure;
   std::uint8_t file_type = 0;  // a DT_*-like hint: the FT_* of the image
 };
+struct DirPart;                            // internal/dir_merge.h
 using Listing = std::vector<ListedEntry>;  // sorted by name, without "." and ".."
 
 // The tree of an environment. A directory that exists in one layer only is *pure*: it is served from that layer's image
@@ -76,6 +77,8 @@ class EnvTree {
   EnvTree(const Digest& env, format::XattrView view, std::vector<std::shared_ptr<const store::Layer>> layers);
   using Components = std::vector<Place>;  // of a merged directory, top to bottom
 
+  static constexpr std::size_t kMaxCached = 16384;
+
   struct Found {
     Components directories;  // when it is a directory
     Place place;
@@ -87,7 +90,7 @@ class EnvTree {
   [[nodiscard]] Result<std::string> path_in_layer(Place directory) const;
   [[nodiscard]] Result<Found> walk(std::string_view path) const;
   [[nodiscard]] Result<Attributes> attributes_of(const Found& found) const;
-  [[nodiscard]] Result<Listing> merge(const Components& components) const;
+  [[nodiscard]] std::vector<DirPart> parts_of(const Components& components) const;
   [[nodiscard]] Result<std::uint32_t> merged_link_count(Place directory) const;
   [[nodiscard]] Result<Attributes> file_attributes(Place place, const format::InodeView& inode) const;
   [[nodiscard]] Result<std::uint32_t> visible_names(Place place, const format::InodeView& inode) const;
@@ -109,9 +112,10 @@ class EnvTree {
   Components root_;
 
   struct Caches {
-    std::unordered_map<Place, std::shared_ptr<const Components>, PlaceHash>
-        merged;                                                                     // grows with the merged directories
-    std::unordered_map<Place, std::shared_ptr<const Listing>, PlaceHash> listings;  // of merged directories
+    // Of merged directories: their layers and link counts. Each is emptied when it holds kMaxCached; what is lost is
+    // found again, the layers by the way up to the root.
+    std::unordered_map<Place, std::shared_ptr<const Components>, PlaceHash> merged;
+    std::unordered_map<Place, std::uint32_t, PlaceHash> link_counts;
     std::unordered_map<Place, std::uint32_t, PlaceHash> names;  // of hard-linked files: how many of their names show
   };
   mutable Guarded<Caches> caches_;

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "base/bytes.h"
+#include "base/checksum.h"
 #include "base/digest.h"
 
 using namespace dsec;
@@ -84,4 +85,9 @@ TEST_CASE("digests sort like their hex form") {
   const Digest a = sha256(as_bytes("a"));
   const Digest b = sha256(as_bytes("b"));
   CHECK((a < b) == (a.hex() < b.hex()));
+}
+
+TEST_CASE("checksums are the same everywhere and forever: they are stored") {
+  CHECK(checksum64({}) == 0x2d06800538d394c2u);
+  CHECK(checksum64(as_bytes("abc")) == 0x78af5f94892f3950u);
 }

@@ -45,6 +45,8 @@ TEST_CASE("golden: a pack's header and trailer") {
 
 TEST_CASE("golden: a location map") { check_golden("map.hex", hex_lines(write_location_map(sample_map()))); }
 
+TEST_CASE("golden: a trace") { check_golden("trace.hex", hex_lines(write_trace(sample_trace()))); }
+
 TEST_CASE("golden: an environment") { check_golden("env.json", write_env(sample_env()).value()); }
 
 namespace {

@@ -6,6 +6,7 @@
 #include "format/location_map.h"
 #include "format/pack.h"
 #include "format/recipe.h"
+#include "format/trace.h"
 
 namespace dsec::format::test {
 
@@ -45,6 +46,8 @@ inline std::vector<MapEntry> sample_map() {
           {digest_of("b"), {two, 5000000000, 100, 200, Codec::lz4}},
           {digest_of("c"), {one, 116, 1, 1, Codec::plain}}};
 }
+
+inline Trace sample_trace() { return {digest_of("c"), digest_of("a"), digest_of("b")}; }
 
 inline Env sample_env() {
   Env env;

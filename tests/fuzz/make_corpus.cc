@@ -54,6 +54,9 @@ TEST_CASE("seeds") {
   save("pack", "sample", sample_pack());
   save("map", "sample", write_location_map(sample_map()));
   save("map", "empty", write_location_map({}));
+  Bytes trace = write_trace(sample_trace());
+  trace.resize(trace.size() - Digest::kSize);
+  save("trace", "sample", trace);
   save("env", "sample", as_bytes(write_env(sample_env()).value()));
   save("env", "env-ref", as_bytes("swe/django:4.2"));
   save("env", "layer-ref", as_bytes("base/debian@12"));

@@ -29,16 +29,23 @@ TEST_CASE("a layer is copied once and then needs no image in the store") {
   CHECK((*again)->view().inode_count() == 1);
 }
 
+// Wherever a bit of a local copy flips, and wherever it is cut, what is loaded is what the store has.
 TEST_CASE("a damaged local copy is replaced from the store") {
   const Fixture f;
   REQUIRE(f.cache.load(f.layer));
-  damage(f.local(), 1100, "\xff\xff");
-  REQUIRE(f.cache.load(f.layer));
-  CHECK(read_text(f.local()) == read_text(f.store.layer_image_path(f.layer)));
-  fs::resize_file(f.local(), 100);
-  CHECK(f.cache.load(f.layer).has_value());
-  fs::resize_file(f.local(), 0);
-  CHECK(f.cache.load(f.layer).has_value());
+  const std::string image = read_text(f.store.layer_image_path(f.layer));
+  const std::string whole = read_text(f.local());
+  REQUIRE(whole.substr(0, image.size()) == image);
+  for (std::size_t at = 0; at < whole.size(); at += at < image.size() ? 97 : 1) {
+    damage(f.local(), at, std::string(1, static_cast<char>(whole[at] ^ 0x10)));
+    REQUIRE(f.cache.load(f.layer));
+    CHECK(read_text(f.local()) == whole);
+  }
+  for (const std::size_t length : {whole.size() - 1, whole.size() - 16, std::size_t{100}, std::size_t{0}}) {
+    fs::resize_file(f.local(), length);
+    REQUIRE(f.cache.load(f.layer));
+    CHECK(read_text(f.local()) == whole);
+  }
 }
 
 TEST_CASE("a damaged or absent layer is an error that names it") {
@@ -60,16 +67,59 @@ TEST_CASE("an image that is not canonical does not enter, although its digest fi
   CHECK(f.cache.load(other).error().code == ErrorCode::corrupt);
 }
 
-TEST_CASE("a map is read anew each time; a damaged one is an error that names the layer") {
+TEST_CASE("with local copies the store is not asked; a damaged map is an error that names the layer") {
   const Fixture f;
-  REQUIRE(f.cache.load(f.layer));
   write_text(f.store.layer_map_path(f.layer), "no map");
   const auto loaded = f.cache.load(f.layer);
   REQUIRE_FALSE(loaded);
   CHECK(loaded.error().code == ErrorCode::corrupt);
   CHECK_THAT(loaded.error().message, Catch::Contains(f.layer.hex()));
+  const Bytes good = format::write_location_map({});
+  write_text(f.store.layer_map_path(f.layer), std::string(as_text(good)));
+  REQUIRE(f.cache.load(f.layer));
   fs::remove(f.store.layer_map_path(f.layer));
-  CHECK_FALSE(f.cache.load(f.layer));
+  fs::remove(f.store.layer_image_path(f.layer));
+  REQUIRE(f.cache.load(f.layer));
+  damage(f.dir / "cache/layers" / (f.layer.hex() + ".map"), 9, "\x01");
+  CHECK(f.cache.load(f.layer).error().code == ErrorCode::not_found);
+}
+
+TEST_CASE("a renewed map is used by whoever holds the layer, and old views stay valid") {
+  const Fixture f;
+  const auto layer = *f.cache.load(f.layer);
+  const format::LocationMapView& old = layer->map();
+  CHECK_FALSE(*layer->refresh_map());  // the same
+  const auto other = *f.cache.load(f.layer);
+  const format::MapEntry entry{digest_of("chunk"), {digest_of("pack"), 8, 5, 5, format::Codec::plain}};
+  const Bytes renewed = format::write_location_map({entry});
+  write_text(f.store.layer_map_path(f.layer), std::string(as_text(renewed)));
+  CHECK_FALSE(*layer->refresh_map());  // too soon after the last time
+  CHECK(*other->refresh_map());
+  CHECK(other->map().find(entry.digest)->pack == entry.location.pack);
+  CHECK(old.size() == 0);
+  CHECK((*f.cache.load(f.layer))->map().size() == 1);  // the local copy is the new one
+}
+
+TEST_CASE("a cache that cannot be written costs reads of the store, nothing else") {
+  Fixture f;
+  write_text(f.dir / "file", "");
+  const LayerCache nowhere = *LayerCache::open(f.store, f.dir / "file/cache");
+  const auto layer = nowhere.load(f.layer);
+  REQUIRE(layer);
+  CHECK((*layer)->view().inode_count() == 1);
+  CHECK((*layer)->image_path().empty());
+}
+
+TEST_CASE("an environment's document is read from the store once") {
+  const Fixture f;
+  format::Env env;
+  env.layers = {f.layer};
+  const Digest digest = *f.store.put_env(env);
+  REQUIRE(f.cache.load_env(digest));
+  fs::remove(f.store.env_path(digest));
+  CHECK(f.cache.load_env(digest)->layers == env.layers);
+  damage(f.dir / "cache/envs" / (digest.hex() + ".json"), 3, "x");
+  CHECK(f.cache.load_env(digest).error().code == ErrorCode::not_found);
 }
 
 }  // namespace

@@ -101,13 +101,28 @@ TEST_CASE("a layer is stored once, map first, and damage is found") {
   CHECK_THAT(message_of(store.read_layer_image(digest)), Catch::Contains(digest.hex()));
 }
 
+TEST_CASE("a trace is stored for an environment, replaced, and damage names its file") {
+  const TempDir dir;
+  const Store store = new_store(dir / "store");
+  const Digest env = digest_of("env");
+  CHECK(store.read_trace(env).error().code == ErrorCode::not_found);
+  REQUIRE(store.put_trace(env, {digest_of("a")}));
+  REQUIRE(store.put_trace(env, {digest_of("b"), digest_of("a")}));
+  CHECK(store.read_trace(env).value() == format::Trace{digest_of("b"), digest_of("a")});
+  damage(store.trace_path(env), 20, "x");
+  const auto read = store.read_trace(env);
+  REQUIRE_FALSE(read);
+  CHECK(read.error().code == ErrorCode::corrupt);
+  CHECK_THAT(message_of(read), Catch::Contains(env.hex()));
+}
+
 TEST_CASE("lists ignore files with other names") {
   const TempDir dir;
   const Store store = new_store(dir / "store");
   const Digest pack = put_pack(store, {bytes_of("x")})[0].location.pack;
   write_text(store.pack_path(pack).parent_path() / "notes.txt", "");
-  write_text(store.pack_path(pack).parent_path() / (std::string(64, 'g') + ".pack"), "");
-  write_text(store.pack_path(pack).parent_path() / (pack.hex() + ".pack.tmp"), "");
+  write_text(store.pack_path(pack).parent_path() / fmt::format("{}.pack", std::string(64, 'g')), "");
+  write_text(store.pack_path(pack).parent_path() / fmt::format("{}.pack.tmp", pack.hex()), "");
   CHECK(*store.list_packs() == std::vector{pack});
 }
 

@@ -40,6 +40,7 @@ THIRD_PARTY = (
     (r"openssl/.*", "lazyfs/base"),
     (r"liburing.*", "lazyfs/io"),
     (r"lz4.*\.h", "lazyfs/format"),
+    (r"xxhash\.h", "lazyfs/base"),
     (r"fuse.*\.h|fuse3/.*|linux/fuse\.h", "lazyfs/fuse"),
     (r"archive.*\.h", "composer"),
     (r"zlib\.h|zstd\.h|lzma\.h|bzlib\.h", "composer"),

@@ -113,5 +113,42 @@ TEST_CASE("a chunk that is in no map is corrupt and named") {
   CHECK_THAT(got.error().message, Catch::Contains(inode.object.hex()));
 }
 
+// Chunks that are only in one pack, as after a repack: other locations are not found.
+class OnlyInPack final : public store::ChunkSource {
+ public:
+  OnlyInPack(std::shared_ptr<store::ChunkSource> inner, const Digest& pack) : inner_(std::move(inner)), pack_(pack) {}
+  Result<store::Chunk> fetch(const store::ChunkRequest& request, store::Deadline deadline) override {
+    if (request.location.pack != pack_) return fail(ErrorCode::not_found, "no pack {}", request.location.pack.hex());
+    return inner_->fetch(request, deadline);
+  }
+
+ private:
+  std::shared_ptr<store::ChunkSource> inner_;
+  Digest pack_;
+};
+
+TEST_CASE("a reader of an attached environment finds what a repack moved") {
+  const Bytes bytes = noise(2, 3000);
+  const OneFile one(bytes, 1000);
+  const store::Layer& layer = *one.env->layers()[0];
+  const Digest moved = sha256(as_bytes("the new pack"));
+  ContentReader reader(std::make_shared<OnlyInPack>(one.world.source(), moved), 0);
+  const format::ErofsView& view = layer.view();
+  const auto inode = *view.inode(*view.lookup(*view.inode(view.root_nid()), "f"));
+  Counter fetched;
+  const auto read = [&] { return reader.read(layer, *view.object(inode), bytes.size(), 0, 3000, later(), fetched); };
+
+  std::vector<format::MapEntry> entries;
+  for (std::size_t i = 0; i < layer.map().size(); ++i) {
+    entries.push_back(layer.map().entry(i));
+    entries.back().location.pack = moved;
+  }
+  dsec::test::write_text(one.world.store().layer_map_path(layer.digest()),
+                         std::string(as_text(format::write_location_map(entries))));
+  const auto slices = read();
+  REQUIRE(slices);
+  CHECK(slices->size() == 3);
+}
+
 }  // namespace
 }  // namespace dsec::tree::test
