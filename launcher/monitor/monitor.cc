@@ -66,12 +66,14 @@ class Monitor {
     if (const Result<void> done = make_state(); !done) return infra_result("infra_state", done.error().message);
     if (const Result<void> done = make_cgroup(); !done) return infra_result("infra_cgroup", done.error().message);
     phases_.prepare_ms = watch_.lap();
-    const Result<void> built = build_bundle(spec_, paths_, cgroups_->views(spec_.id));
+    const Result<void> built = make_bundle();
     if (!built) return infra_result("infra_rootfs", built.error().message);
     phases_.rootfs_ms = watch_.lap();
     const Result<SandboxResult> ran = run_command();
     return ran ? *ran : infra_result("infra_runtime", ran.error().message);
   }
+
+  Result<void> make_bundle() { return build_bundle(spec_, paths_, TRY(std::move(init_)), cgroups_->views(spec_.id)); }
 
   Result<void> make_state() {
     sigset_t all;
@@ -80,6 +82,10 @@ class Monitor {
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);
     dir_ = TRY(SandboxDir::create(spec_.id, spec_.name, TRY(spec_to_json(spec_, now_rfc3339()))));
     paths_ = {writable_dir(spec_, dir_->path()), runtime_dir() / "scratch"};
+    // Before our mount namespace: where the root was changed with chroot(), the kernel names our program otherwise in
+    // it.
+    init_ = find_program("dsec-init", "dsec");
+    crun_ = find_program("crun", "crun (Debian, Ubuntu and Fedora have it as \"crun\")");
     return {};
   }
 
@@ -109,12 +115,8 @@ class Monitor {
     const Fd requests(::signalfd(-1, &terminate, SFD_CLOEXEC | SFD_NONBLOCK));
     if (!requests.valid()) return fail_sys(errno, "signalfd");
 
-    const RuntimeLaunch launch{TRY(find_program("crun", "crun (Debian, Ubuntu and Fedora have it as \"crun\")")),
-                               paths_.scratch / "crun",
-                               paths_.bundle(),
-                               paths_.scratch / "pid",
-                               paths_.scratch / "crun.log",
-                               spec_.id};
+    const RuntimeLaunch launch{TRY(std::move(crun_)),  paths_.scratch / "crun",     paths_.bundle(),
+                               paths_.scratch / "pid", paths_.scratch / "crun.log", spec_.id};
     Runtime runtime = TRY(Runtime::launch(launch, TRY(cgroups_->open_join(spec_.id)), theirs));
     theirs.reset();
     const bool tty = spec_.tty == SandboxSpec::Tty::yes;
@@ -172,6 +174,8 @@ class Monitor {
   SandboxResult::Phases phases_;
   std::optional<SandboxDir> dir_;
   SandboxPaths paths_;
+  Result<std::filesystem::path> init_;
+  Result<std::filesystem::path> crun_;
   std::unique_ptr<CgroupDriver> cgroups_;
   bool ended_ = false;  // nothing is left but files to delete
 };

@@ -117,7 +117,8 @@ Result<void> enter_mount_namespace(std::string_view cgroup_version, const fs::pa
   return {};
 }
 
-Result<void> build_bundle(const SandboxSpec& spec, const SandboxPaths& paths, const std::vector<CgroupView>& cgroups) {
+Result<void> build_bundle(const SandboxSpec& spec, const SandboxPaths& paths, const fs::path& init,
+                          const std::vector<CgroupView>& cgroups) {
   TRY(make_upper(spec, paths));
   TRY(make_dir(paths.merged()));
   TRY(make_dir(paths.bundle(), 0700));
@@ -134,7 +135,7 @@ Result<void> build_bundle(const SandboxSpec& spec, const SandboxPaths& paths, co
   TRY(prepare_root(spec, root));
   inputs.user = TRY(resolve_user_in_root(root, spec.user));
   inputs.root = paths.merged();
-  inputs.init = TRY(find_program("dsec-init", "dsec"));
+  inputs.init = init;
   inputs.cgroup_views = cgroups;
   inputs.seccomp_base64 = TRY(cached_seccomp_base64(runtime_dir()));
   inputs.max_open_files = max_open_files();

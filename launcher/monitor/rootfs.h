@@ -27,7 +27,8 @@ struct SandboxPaths {
 Result<void> enter_mount_namespace(std::string_view cgroup_version, const std::filesystem::path& scratch);
 
 // Mounts the overlay at merged() and makes what the runtime expects in it: working directory, /tmp, targets of files.
-// Finds the user and writes bundle()/config.json. Errors name the file or directory.
-Result<void> build_bundle(const SandboxSpec& spec, const SandboxPaths& paths, const std::vector<CgroupView>& cgroups);
+// Finds the user and writes bundle()/config.json, with `init` as process 1. Errors name the file or directory.
+Result<void> build_bundle(const SandboxSpec& spec, const SandboxPaths& paths, const std::filesystem::path& init,
+                          const std::vector<CgroupView>& cgroups);
 
 }  // namespace dsec::launcher

@@ -46,6 +46,14 @@ class Run(WorldTest):
         self.assertEqual(self.run_in("no-such-env", "true").returncode, 125)
         self.assertEqual(self.run_in("--no-such-flag", "small", "true").returncode, 2)
 
+    def test_a_sandbox_starts_where_the_root_was_changed(self):
+        self.shell("true")  # the daemon and its mounts are there
+        script = 'mount --make-rprivate / && mount --rbind / "$1" && exec chroot "$1" "$2" run small echo inside'
+        done = subprocess.run(["unshare", "-m", "sh", "-c", script, "sh", self.world.make_dir("root"),
+                               os.path.join(BIN, "dsec")], env=self.world.env, capture_output=True, text=True,
+                              stdin=subprocess.DEVNULL, timeout=60, check=False)
+        self.assertEqual((done.returncode, done.stdout), (0, "inside\n"), done.stderr)
+
     def test_a_timeout_is_124_and_soon(self):
         start = time.monotonic()
         done, record = self.record("--timeout", "1s", "small", "sleep", "100")
