@@ -33,8 +33,16 @@ struct NameArgs {  // env inspect|rm, layer inspect
 
 struct MountArgs {
   CommonArgs common;
+  std::string rootfs_mode = "auto";
   std::string env;
   std::string directory;
+  bool eager = false;
+};
+
+struct PrefetchArgs {
+  CommonArgs common;
+  std::string env;
+  bool all = false;
 };
 
 struct RunArgs {
@@ -53,15 +61,40 @@ struct RunArgs {
   std::string hostname;
   std::string timeout;
   std::string network = "none";
+  std::string rootfs_mode = "auto";
   std::string name;
   bool keep = false;
   bool tty = false;
+  bool record = false;
+  bool eager = false;
 };
 
 struct RemoveArgs {
   CommonArgs common;
   std::vector<std::string> names;
   bool force = false;
+};
+
+struct EnvArgs {  // fs stats|trace
+  CommonArgs common;
+  std::string env;
+};
+
+struct EvictArgs {
+  CommonArgs common;
+  std::string env;
+  bool all = false;
+  std::string bytes;
+};
+
+struct TopArgs {
+  CommonArgs common;
+  std::uint64_t iterations = 0;  // 0: until Ctrl-C
+};
+
+struct InfoArgs {
+  CommonArgs common;
+  std::string path;
 };
 
 struct StopArgs {

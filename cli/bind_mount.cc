@@ -10,6 +10,7 @@
 #include "base/atomic_file.h"
 #include "base/digest.h"
 #include "base/json.h"
+#include "base/mounts.h"
 #include "base/paths.h"
 
 namespace dsec::cli {
@@ -38,6 +39,12 @@ Result<void> bind_tree(const fs::path& tree, const fs::path& directory) {
     return fail_sys(error, fmt::format("make {} read-only", directory.native()));
   }
   return {};
+}
+
+Result<void> bind_mount(const Fd& mount, const fs::path& directory) {
+  const Fd copy = TRY(copy_mount(mount));
+  TRY(set_mount_attributes(copy, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID));
+  return attach_mount(copy, directory);
 }
 
 Result<void> unbind(const fs::path& directory) {

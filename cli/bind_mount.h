@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "base/fd.h"
 #include "base/result.h"
 
 namespace dsec::cli {
@@ -19,6 +20,8 @@ struct MountRecord {
 // Binds `tree` to `directory`, read-only, without device files and set-user-ID: images have both, and this is the host.
 // `exists` when something is mounted there already.
 Result<void> bind_tree(const std::filesystem::path& tree, const std::filesystem::path& directory);
+// The same for a detached mount, of which a copy is put there.
+Result<void> bind_mount(const Fd& mount, const std::filesystem::path& directory);
 Result<void> unbind(const std::filesystem::path& directory);
 
 Result<void> save_record(const MountRecord& record);

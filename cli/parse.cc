@@ -34,6 +34,7 @@ class Parser {
     add_run();
     add_sandboxes();
     add_mounts();
+    add_prefetch();
     add_fs();
     add_doctor();
   }
@@ -128,9 +129,12 @@ class Parser {
     run_->add_option("--hostname", args->hostname, "Host name [the sandbox's id]");
     run_->add_option("--timeout", args->timeout, "End the command after 30s, 5m, 2h");
     run_->add_option("--network", args->network, "none or host [none]")->check(CLI::IsMember({"none", "host"}));
+    add_rootfs_mode(run_, args->rootfs_mode);
     run_->add_option("-n,--name", args->name, "Name of the sandbox");
     run_->add_flag("--keep", args->keep, "Keep what the command wrote, until `dsec rm`");
     run_->add_flag("-t,--tty", args->tty, "Give the command a terminal");
+    run_->add_flag("--record", args->record, "Record what the command reads, to be fetched ahead for the next ones");
+    add_eager(run_, args->eager);
     run_->add_option("--json-file", args->json_file, "Write the record of the run to a file");
     run_->add_option("env", args->env, "NAME[:TAG] or digest, then the command")->required();
     common(run_, args->common, "Print the record of the run as the last line of standard error");
@@ -147,9 +151,22 @@ class Parser {
     common(rm, args->common);
   }
 
+  static void add_eager(CLI::App* app, bool& eager) {
+    app->add_flag("--eager", eager, "Fetch the whole environment onto this node first");
+  }
+
+  static void add_rootfs_mode(CLI::App* app, std::string& mode) {
+    app->add_option("--rootfs-mode", mode,
+                    "objects: names and attributes from the kernel, contents from lazyfsd; tree: all from lazyfsd; "
+                    "auto: objects where that works [auto]")
+        ->check(CLI::IsMember({"auto", "tree", "objects"}));
+  }
+
   void add_mounts() {
     CLI::App* mount = app_.add_subcommand("mount", "Show an environment as a directory (ro, nosuid, nodev)");
     auto args = on<MountArgs>(mount, mount_verb);
+    add_rootfs_mode(mount, args->rootfs_mode);
+    add_eager(mount, args->eager);
     mount->add_option("env", args->env, "NAME[:TAG] or digest")->required();
     mount->add_option("directory", args->directory, "Existing directory")->required();
     common(mount, args->common);
@@ -158,14 +175,58 @@ class Parser {
     umount->add_option("directory", umount_args->directory, "Where it is mounted")->required();
   }
 
+  void add_prefetch() {
+    CLI::App* app = app_.add_subcommand("prefetch", "Fetch what runs of an environment will read onto this node");
+    auto args = on<PrefetchArgs>(app, prefetch_verb);
+    app->add_flag("--all", args->all, "All of it, not only what a recorded run read");
+    app->add_option("env", args->env, "NAME[:TAG] or digest")->required();
+    common(app, args->common, "Print progress and the outcome as JSON");
+  }
+
   void add_fs() {
     CLI::App* app = app_.add_subcommand("fs", "The file system daemon of a store")->require_subcommand(1);
     CLI::App* status = app->add_subcommand("status", "What it shows, for whom, and what it fetched");
     common(status, *on<CommonArgs>(status, fs_status_verb));
+    add_fs_insight(app);
+    CLI::App* upgrade = app->add_subcommand("upgrade", "Replace it by the program as installed now; readers wait");
+    common(upgrade, *on<CommonArgs>(upgrade, fs_upgrade_verb));
     CLI::App* stop = app->add_subcommand("stop", "Unmount and end it");
     auto args = on<StopArgs>(stop, fs_stop_verb);
     stop->add_flag("-f,--force", args->force, "Although environments are in use");
     common(stop, args->common);
+  }
+
+  void add_fs_insight(CLI::App* app) {
+    static constexpr const char* kEnv = "NAME[:TAG] or digest";
+    CLI::App* stats =
+        app->add_subcommand("stats", "Requests, latencies, what came from where, caches; all of it in JSON");
+    auto stats_args = on<EnvArgs>(stats, fs_stats_verb);
+    stats->add_option("env", stats_args->env, kEnv);
+    common(stats, stats_args->common);
+    CLI::App* inflight = app->add_subcommand("inflight", "Requests that wait for the store now");
+    common(inflight, *on<CommonArgs>(inflight, fs_inflight_verb));
+    CLI::App* top = app->add_subcommand("top", "Rates, every second until Ctrl-C");
+    auto top_args = on<TopArgs>(top, fs_top_verb);
+    top->add_option("-n,--iterations", top_args->iterations, "End after so many");
+    common(top, top_args->common, "Print one JSON document a line");
+    CLI::App* trace = app->add_subcommand("trace", "Requests as they are answered, until Ctrl-C");
+    auto trace_args = on<EnvArgs>(trace, fs_trace_verb);
+    trace->add_option("env", trace_args->env, kEnv);
+    common(trace, trace_args->common, "Print one JSON document a line");
+    CLI::App* info = app->add_subcommand("info", "Where the bytes of a file of an environment are");
+    auto info_args = on<InfoArgs>(info, fs_info_verb);
+    info->add_option("path", info_args->path, "In a mount of an environment")->required();
+    info->add_flag("--json", info_args->common.json, "Print one JSON document");
+    add_fs_evict(app);
+  }
+
+  void add_fs_evict(CLI::App* app) {
+    CLI::App* evict = app->add_subcommand("evict", "Empty the node cache");
+    auto args = on<EvictArgs>(evict, fs_evict_verb);
+    evict->add_option("env", args->env, "Only what this one has (NAME[:TAG] or digest); others may have it, too");
+    CLI::Option* all = evict->add_flag("--all", args->all, "Chunks in memory too");
+    evict->add_option("--bytes", args->bytes, "About so much of it, the least used first: 512M, 4G")->excludes(all);
+    common(evict, args->common);
   }
 
   void add_doctor() {

@@ -8,6 +8,23 @@ namespace dsec::cli {
 
 using control::Client;
 
+namespace {
+
+std::string describe_keeper(const Json& status) {
+  const Json keeper = status.value("keeper", Json());
+  if (!keeper.is_object()) return "no keeper: when lazyfsd dies, its readers fail\n";
+  const auto restarts = keeper.value("restarts", std::uint64_t{0});
+  const std::string reason = keeper.value("last_reason", "");
+  const std::string last = reason.empty() ? reason : fmt::format(", the last one: {}", reason);
+  if (keeper["pid"].is_null()) {
+    return fmt::format("WARNING: its keeper died and could not be replaced: when lazyfsd dies, its readers fail{}\n",
+                       last);
+  }
+  return fmt::format("kept by process {}, {} restarts{}\n", keeper["pid"].get<int>(), restarts, last);
+}
+
+}  // namespace
+
 Result<int> fs_status_verb(const CommonArgs& args) {
   Client client = TRY(Client::connect(default_store(args.store), Client::Start::never));
   const Json status = TRY(client.status());
@@ -24,7 +41,22 @@ Result<int> fs_status_verb(const CommonArgs& args) {
                         status["version"].get<std::string>(), status["store"].get<std::string>(),
                         status["pid"].get<int>(), status["store_bytes"].get<std::uint64_t>(),
                         status["fetches"].get<std::uint64_t>(), status["fetch_failures"].get<std::uint64_t>())));
+  TRY(print(describe_keeper(status)));
   TRY(print(format_table(rows)));
+  const std::string object_mode = status.value("object_mode", "");
+  if (!object_mode.empty()) TRY(print(fmt::format("object mode: {}\n", object_mode)));
+  return kExitOk;
+}
+
+Result<int> fs_upgrade_verb(const CommonArgs& args) {
+  Client client = TRY(Client::connect(default_store(args.store), Client::Start::never));
+  const control::Upgrade upgrade = TRY(client.upgrade());
+  if (args.json) {
+    TRY(print_json({{"before", upgrade.before}, {"after", upgrade.after}, {"reason", upgrade.reason}}));
+  } else if (upgrade.reason.empty()) {
+    TRY(print(fmt::format("lazyfsd {} took over from {}\n", upgrade.after, upgrade.before)));
+  }
+  if (!upgrade.reason.empty()) return fail(ErrorCode::unavailable, "{}", upgrade.reason);
   return kExitOk;
 }
 

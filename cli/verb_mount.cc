@@ -7,6 +7,8 @@
 #include "base/text.h"
 #include "cli/bind_mount.h"
 #include "cli/output.h"
+#include "cli/prefetch_wait.h"
+#include "cli/rootfs_mode.h"
 #include "cli/verbs.h"
 #include "control/client.h"
 #include "store/store.h"
@@ -40,15 +42,21 @@ Result<int> mount_verb(const MountArgs& args) {
   }
   const MountRecord record{directory, fs::canonical(store.root()), env.hex()};
   Client client = TRY(Client::connect(store.root(), Client::Start::on_demand));
-  const auto tree = TRY(client.attach(env, control::TreeView::plain, record.owner(), Client::Lease::until_detached));
+  if (args.eager) TRY(fetch_ahead(client, env, control::Fetch::all, args.common.json));
+  const auto tree = TRY(client.attach(env, control::TreeView::plain, record.owner(), Client::Lease::until_detached,
+                                      TRY(parse_rootfs_mode(args.rootfs_mode)), control::Purpose::look));
+  const bool objects = tree.objects_root.valid();
   auto bound = save_record(record);
-  if (bound) bound = bind_tree(tree.path, directory);
+  if (bound) bound = objects ? bind_mount(tree.objects_root, directory) : bind_tree(tree.path, directory);
   if (!bound) {
     remove_record(directory);
     TRY(client.detach(record.owner()));
     return tl::unexpected(bound.error());
   }
-  if (args.common.json) TRY(print_json({{"env", env.hex()}, {"directory", directory.native()}}));
+  if (!args.common.json) return kExitOk;
+  Json reply = {{"env", env.hex()}, {"directory", directory.native()}, {"rootfs_mode", objects ? "objects" : "tree"}};
+  if (!tree.why_not.empty()) reply["rootfs_reason"] = tree.why_not;
+  TRY(print_json(reply));
   return kExitOk;
 }
 

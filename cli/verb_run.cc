@@ -7,6 +7,8 @@
 #include "base/paths.h"
 #include "base/text.h"
 #include "cli/output.h"
+#include "cli/prefetch_wait.h"
+#include "cli/rootfs_mode.h"
 #include "cli/verbs.h"
 #include "control/client.h"
 #include "launcher/sandbox.h"
@@ -92,7 +94,8 @@ Result<SandboxSpec> spec_of(const RunArgs& args, const Digest& env, const RunCon
   return spec;
 }
 
-Json to_json(const SandboxResult& result, const SandboxSpec& spec, double attach_ms, std::uint64_t bytes_fetched) {
+Json to_json(const SandboxResult& result, const SandboxSpec& spec, double attach_ms, double prefetch_ms,
+             std::uint64_t bytes_fetched) {
   Json document = {{"id", result.id},
                    {"env", spec.env_digest},
                    {"exit_code", result.exit_code},
@@ -104,6 +107,7 @@ Json to_json(const SandboxResult& result, const SandboxSpec& spec, double attach
                    {"bytes_fetched", bytes_fetched},
                    {"durations_ms",
                     {{"attach", attach_ms},
+                     {"prefetch", prefetch_ms},
                      {"prepare", result.phases.prepare_ms},
                      {"rootfs", result.phases.rootfs_ms},
                      {"start", result.phases.start_ms},
@@ -117,21 +121,54 @@ Json to_json(const SandboxResult& result, const SandboxSpec& spec, double attach
 // A tree that is attached for one sandbox.
 class AttachedEnv {
  public:
-  static Result<AttachedEnv> attach(const store::Store& store, const Digest& env, const std::string& id) {
+  static Result<AttachedEnv> attach(const store::Store& store, const Digest& env, const std::string& id,
+                                    control::RootfsMode mode, control::Purpose purpose) {
     Client client = TRY(Client::connect(store.root(), Client::Start::on_demand));
     const std::string owner = "sandbox:" + id;
-    auto tree = TRY(client.attach(env, control::TreeView::overlay, owner, Client::Lease::with_connection));
+    auto tree =
+        TRY(client.attach(env, control::TreeView::overlay, owner, Client::Lease::with_connection, mode, purpose));
     auto before = TRY(client.usage(env));
     return AttachedEnv(std::move(client), env, owner, std::move(tree), before);
   }
 
-  [[nodiscard]] const std::filesystem::path& path() const { return tree_.path; }
+  void use_in(SandboxSpec& spec) const {
+    spec.lowers = {tree_.path};
+    spec.lower_mount = tree_.objects_root.get();
+  }
+  void describe_in(Json& record) const {
+    record["rootfs_mode"] = tree_.objects_root.valid() ? "objects" : "tree";
+    if (!tree_.why_not.empty()) record["rootfs_reason"] = tree_.why_not;
+  }
+
+  Result<void> fetch_all(bool json) {
+    TRY(fetch_ahead(client_, env_, control::Fetch::all, json));
+    return {};
+  }
+
+  // Keeps what the command read for the next ones, if that is what it was attached for.
+  void store_trace(const SandboxResult& result, const RunArgs& args, Json& record) {
+    if (!tree_.recorded) return;
+    const bool is_model = result.cause == "exit" && (args.record || result.exit_code == 0);
+    if (!is_model && args.record) fmt::print(stderr, "dsec: not recorded: the command did not end by itself\n");
+    if (!is_model) return;
+    const auto trace = client_.store_trace(owner_);
+    const bool stored = trace && trace->stored;
+    if (stored || args.record) record["recorded"] = stored;
+    if (stored) record["trace"] = {{"chunks", trace->chunks}, {"stored_bytes", trace->stored_bytes}};
+    if (!args.record) return;  // nobody asked for it: lazyfsd's log says why not
+    if (stored) {
+      fmt::print(stderr, "dsec: recorded {} chunks, {}\n", trace->chunks, human_size(trace->stored_bytes));
+    } else {
+      fmt::print(stderr, "dsec: not recorded: {}\n", trace ? trace->reason : trace.error().message);
+    }
+  }
 
   // What came from the store since; ends the use.
   Result<std::uint64_t> finish() {
     const auto now = TRY(client_.usage(env_));
     TRY(client_.detach(owner_));
-    return now.store_bytes - before_.store_bytes;
+    // A lazyfsd that was started again counts from nothing.
+    return now.store_bytes >= before_.store_bytes ? now.store_bytes - before_.store_bytes : now.store_bytes;
   }
 
  private:
@@ -154,6 +191,18 @@ Result<void> write_record(const RunArgs& args, const Json& record) {
   return write_file_atomic(path.parent_path(), path, as_bytes(line));
 }
 
+using Milliseconds = std::chrono::duration<double, std::milli>;
+
+// Recording is seen to by lazyfsd, in a tree of its own.
+Result<control::RootfsMode> root_of(const RunArgs& args) {
+  const auto mode = TRY(parse_rootfs_mode(args.rootfs_mode));
+  if (!args.record) return mode;
+  if (mode == control::RootfsMode::objects) {
+    return fail(ErrorCode::invalid, "--record works in tree mode only: leave --rootfs-mode out");
+  }
+  return control::RootfsMode::tree;
+}
+
 // Everything up to the record.
 Result<int> run_sandboxed(const RunArgs& args) {
   const auto started = std::chrono::steady_clock::now();
@@ -161,18 +210,27 @@ Result<int> run_sandboxed(const RunArgs& args) {
   const Digest digest = TRY(store.resolve(format::RefKind::env, args.env));
   const format::Env env = TRY(store.read_env(digest));
   SandboxSpec spec = TRY(spec_of(args, digest, env.config));
-  AttachedEnv attached = TRY(AttachedEnv::attach(store, digest, spec.id));
-  spec.lowers = {attached.path()};
-  const std::chrono::duration<double, std::milli> attach_ms = std::chrono::steady_clock::now() - started;
+  const auto mode = TRY(root_of(args));
+  const auto purpose = args.record ? control::Purpose::record : control::Purpose::run;
+  AttachedEnv attached = TRY(AttachedEnv::attach(store, digest, spec.id, mode, purpose));
+  attached.use_in(spec);
+  const Milliseconds attach_ms = std::chrono::steady_clock::now() - started;
+  if (args.eager) TRY(attached.fetch_all(args.common.json));
+  const Milliseconds prefetch_ms = std::chrono::steady_clock::now() - started - attach_ms;
 
   auto result = run_sandbox(spec);
+  Json trace = Json::object();
+  if (result) attached.store_trace(*result, args, trace);
   const auto fetched = attached.finish();
   if (!result) return tl::unexpected(result.error());
   if (!result->message.empty()) fmt::print(stderr, "dsec: {}\n", result->message);
   if (!result->kept_upper.empty()) {
     fmt::print(stderr, "dsec: kept {} with its changes in {}\n", result->id, result->kept_upper.native());
   }
-  TRY(write_record(args, to_json(*result, spec, attach_ms.count(), fetched.value_or(0))));
+  Json record = to_json(*result, spec, attach_ms.count(), args.eager ? prefetch_ms.count() : 0, fetched.value_or(0));
+  record.update(trace);
+  attached.describe_in(record);
+  TRY(write_record(args, record));
   return result->exit_code;
 }
 

@@ -22,10 +22,18 @@ Result<int> layer_inspect_verb(const NameArgs& args);
 Result<int> store_check_verb(const CommonArgs& args);
 Result<int> mount_verb(const MountArgs& args);
 Result<int> umount_verb(const MountArgs& args);
+Result<int> prefetch_verb(const PrefetchArgs& args);
 Result<int> run_verb(const RunArgs& args);
 Result<int> ps_verb(const CommonArgs& args);
 Result<int> rm_verb(const RemoveArgs& args);
 Result<int> fs_status_verb(const CommonArgs& args);
+Result<int> fs_stats_verb(const EnvArgs& args);
+Result<int> fs_inflight_verb(const CommonArgs& args);
+Result<int> fs_evict_verb(const EvictArgs& args);
+Result<int> fs_top_verb(const TopArgs& args);
+Result<int> fs_trace_verb(const EnvArgs& args);
+Result<int> fs_info_verb(const InfoArgs& args);
+Result<int> fs_upgrade_verb(const CommonArgs& args);
 Result<int> fs_stop_verb(const StopArgs& args);
 Result<int> doctor_verb(const CommonArgs& args);
 

@@ -39,13 +39,15 @@ Result<fs::path> current_directory() {
 
 // A specification as the monitor needs it: with an id and absolute paths that exist.
 Result<SandboxSpec> complete(SandboxSpec spec) {
+  if (spec.lower_mount >= 0) spec.lowers = {fmt::format("/proc/self/fd/{}", kLowerMountFd)};
   TRY(validate_spec(spec));
   if (spec.id.empty()) spec.id = new_sandbox_id();
   const fs::path here = TRY(current_directory());
   for (fs::path& lower : spec.lowers) {
     lower = here / lower;
     std::error_code error;
-    if (!fs::is_directory(lower, error)) return fail(ErrorCode::not_found, "there is no directory {}", lower.native());
+    if (spec.lower_mount < 0 && !fs::is_directory(lower, error))
+      return fail(ErrorCode::not_found, "there is no directory {}", lower.native());
   }
   for (Volume& volume : spec.volumes) {
     volume.source = here / volume.source;
@@ -110,6 +112,7 @@ Result<ChildProcess> spawn_monitor(const SandboxSpec& spec, const Fd& document, 
   options.argv = {sibling_program("dsec-monitor"), spec.id};
   options.fds = {{spec.stdio.in, 0},        {spec.stdio.out, 1},       {spec.stdio.err, 2},
                  {document.get(), kSpecFd}, {result.get(), kResultFd}, {control.get(), kControlFd}};
+  if (spec.lower_mount >= 0) options.fds.push_back({spec.lower_mount, kLowerMountFd});
   // Without a terminal of its own the sandbox gets a terminal's signals through us alone; with one the runtime must be
   // in the foreground to use ours.
   if (spec.tty == SandboxSpec::Tty::no) options.group = SpawnOptions::Group::own;

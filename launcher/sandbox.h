@@ -62,6 +62,7 @@ struct SandboxSpec {
   std::string env_digest;
 
   std::vector<std::filesystem::path> lowers;  // read-only trees, bottom first; usually one, an env's lazyfs directory
+  int lower_mount = -1;                       // a mount to use instead of them, in any namespace or none; not ours
   std::vector<std::string> argv;              // argv[0] is looked up in the sandbox's $PATH when it has no slash
   std::vector<std::pair<std::string, std::string>> env;
   std::string workdir;   // empty: "/"; made when missing

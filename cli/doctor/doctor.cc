@@ -50,6 +50,7 @@ std::vector<Finding> examine_host(const DoctorOptions& options) {
   add(examine_security(host));
   add(examine_limits(host));
   add(examine_storage(host, options));
+  add(examine_daemon(options));
   return all;
 }
 

@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "cli/doctor/internal/host.h"
 #include "format/erofs.h"
+#include "rootfs/object_root.h"
 
 namespace dsec::doctor {
 
@@ -161,6 +162,16 @@ Finding erofs_finding(const HostFiles& host, const fs::path& scratch) {
                   "Linux 6.12 or later with CONFIG_EROFS_FS_BACKED_BY_FILE, and a state directory on a local disk");
 }
 
+// Both together, as lazyfsd uses them.
+Finding object_mode_finding(const fs::path& scratch) {
+  const auto outcome = try_in(scratch, "object-mode", rootfs::try_object_mode);
+  if (outcome) return fine("object mode", "an overlayfs of layer images with contents from elsewhere was read");
+  return degraded("object mode", outcome.error().message,
+                  "names and attributes come from lazyfsd instead of the kernel (--rootfs-mode tree)",
+                  not_tried(outcome) ? "run as root to try it"
+                                     : "Linux 6.15 or later with EROFS, and a state directory on a local disk");
+}
+
 Finding io_uring_finding(const HostFiles& host) {
   struct io_uring_params params {};
   const Fd ring(static_cast<int>(::syscall(SYS_io_uring_setup, 4, &params)));
@@ -194,7 +205,7 @@ Finding examine_upper(const fs::path& dir) {
 
 Findings examine_file_systems(const HostFiles& host, const fs::path& scratch) {
   return {overlay_finding(host, scratch), data_only_finding(scratch), erofs_finding(host, scratch),
-          io_uring_finding(host)};
+          object_mode_finding(scratch), io_uring_finding(host)};
 }
 
 }  // namespace dsec::doctor

@@ -37,6 +37,7 @@ int main_program() {
       return 2;
     }
   }
+  ::fcntl(kLowerMountFd, F_SETFD, FD_CLOEXEC);  // there may be none
   const Fd document(kSpecFd);
   Fd pipe(kResultFd);
   const Fd control(kControlFd);

@@ -6,6 +6,8 @@
 #include <mutex>
 #include <utility>
 
+#include "base/waiting.h"
+
 namespace dsec {
 
 // Holds a T that can only be reached while the lock is held:
@@ -21,14 +23,19 @@ class Guarded {
    public:
     T* operator->() { return &owner_.value_; }
     T& operator*() { return owner_.value_; }
-    // Sleeps until `ready()` is true; the lock is held when it is evaluated and on return.
+    // Sleeps until `ready()` is true; the lock is held when it is evaluated and on return. Before it sleeps it says so
+    // (base/waiting.h).
     template <typename Ready>
     void wait(Ready ready) {
+      if (ready()) return;
+      about_to_wait();
       owner_.changed_.wait(lock_, ready);
     }
     // The same until `deadline`; returns what `ready()` says at the end.
     template <typename TimePoint, typename Ready>
     bool wait_until(TimePoint deadline, Ready ready) {
+      if (ready()) return true;
+      about_to_wait();
       return owner_.changed_.wait_until(lock_, deadline, ready);
     }
     void unlock() { lock_.unlock(); }

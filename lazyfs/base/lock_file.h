@@ -18,6 +18,11 @@ class LockFile {
   // `exists` when somebody has it.
   static Result<LockFile> try_take(const std::filesystem::path& path);
 
+  // For a child process to inherit: the lock is then held until both have ended.
+  [[nodiscard]] const Fd& fd() const { return fd_; }
+  // The other way round.
+  static LockFile inherited(Fd fd) { return LockFile(std::move(fd)); }
+
  private:
   explicit LockFile(Fd fd) : fd_(std::move(fd)) {}
   Fd fd_;

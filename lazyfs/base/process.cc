@@ -114,7 +114,8 @@ Result<ChildProcess> ChildProcess::spawn(const SpawnOptions& options) {
   std::vector<std::string> argv = options.argv;
   std::vector<std::string> env = child_environment(options);
   pid_t pid = -1;
-  const int error = ::posix_spawnp(&pid, argv[0].c_str(), setup.actions(), setup.attributes(), pointers(argv).data(),
+  const std::string& program = options.program.empty() ? argv[0] : options.program;
+  const int error = ::posix_spawnp(&pid, program.c_str(), setup.actions(), setup.attributes(), pointers(argv).data(),
                                    pointers(env).data());
   if (error != 0) return fail_sys(error, fmt::format("start {}", argv[0]));
   return ChildProcess(pid);

@@ -18,6 +18,8 @@ namespace dsec {
 struct SpawnOptions {
   // argv; the first is looked up in $PATH when it holds no slash.
   std::vector<std::string> argv;
+  // What to run when it is not what argv[0] says ("/proc/self/fd/9": from a descriptor of the child).
+  std::string program;
   // Added to (or replacing in) our environment.
   std::vector<std::pair<std::string, std::string>> env;
   // Descriptors of the child: {ours, theirs}. 0, 1 and 2 that are not named are inherited; all others are closed.

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <thread>
 
 #include "base/lock_file.h"
 #include "base/paths.h"
@@ -20,9 +21,15 @@ namespace dsec::control {
 namespace {
 
 constexpr int kStartTimeoutMs = 20000;
+// While lazyfsd is started again its keeper holds the socket, and connections wait there; nobody listens only when both
+// are gone.
+constexpr std::chrono::milliseconds kRefusedPatience{2000};
+constexpr std::chrono::milliseconds kRefusedPause{20};
+constexpr int kMaxReconnects = 100;  // of one call: a lazyfsd that dies of each request must not keep us for ever
+constexpr std::chrono::milliseconds kUpgradePatience{90000};  // a keeper's own bounds are shorter
 constexpr int kReplyTimeoutMs = 120000;  // attaching reads the metadata of all layers from the store
 
-// Starts lazyfsd in a session of its own and waits until it serves: it then closes the pipe after one byte.
+// Starts a keeper in a session of its own and waits until its lazyfsd serves: it then closes the pipe after one byte.
 Result<void> start_daemon(const std::filesystem::path& store, const std::filesystem::path& dir) {
   Pipe ready = TRY(make_pipe());
   const std::filesystem::path log_path = dir / "lazyfsd.log";
@@ -30,7 +37,7 @@ Result<void> start_daemon(const std::filesystem::path& store, const std::filesys
   const Fd log = TRY(open_file(log_path, O_WRONLY | O_CREAT | O_APPEND, 0600));
   SpawnOptions options;
   options.argv = {
-      sibling_program("lazyfsd").native(), "--store", store.native(), "--dir", dir.native(), "--ready-fd", "3"};
+      sibling_program("lazyfs-keeper").native(), "--store", store.native(), "--dir", dir.native(), "--ready-fd", "3"};
   options.fds = {{null.get(), 0}, {null.get(), 1}, {log.get(), 2}, {ready.write_end.get(), 3}};
   options.session = SpawnOptions::Session::own;
   ChildProcess child = TRY(ChildProcess::spawn(options));
@@ -71,24 +78,123 @@ Result<Client> Client::connect(const std::filesystem::path& store, Start start) 
     }
   }
   if (!connected) return tl::unexpected(connected.error().within("lazyfsd does not run"));
-  return Client(std::move(*connected));
+  return Client(socket, std::move(*connected));
 }
 
-Result<Json> Client::call(const Json& request) {
+Result<Client> Client::connect_in(const std::filesystem::path& dir) {
+  const std::filesystem::path socket = dir / "control";
+  auto connected = connect_to(socket);
+  if (!connected) return tl::unexpected(connected.error().within("lazyfsd does not run"));
+  return Client(socket, std::move(*connected));
+}
+
+// The reply, whatever it says; an error is one of the connection.
+Result<Json> Client::exchange(const Json& request, Fd* passed) {
   TRY(send_message(socket_, request));
-  return reply_or_error(TRY(receive_message(socket_, rest_, kReplyTimeoutMs)));
+  return receive_message(socket_, rest_, kReplyTimeoutMs, passed);
 }
 
-Result<AttachedTree> Client::attach(const Digest& env, TreeView view, const std::string& owner, Lease lease) {
-  const Json reply = TRY(call({{"op", "attach"},
-                               {"env", env.hex()},
-                               {"view", view == TreeView::overlay ? "overlay" : "plain"},
-                               {"owner", owner},
-                               {"leased", lease == Lease::with_connection}}));
-  return AttachedTree{TRY(json_text(reply, "path")), TRY(json_bool(reply, "has_xattrs"))};
+Result<Json> Client::call(const Json& request, Fd* passed) {
+  for (int again = 0;; ++again) {
+    auto reply = exchange(request, passed);
+    if (reply) return reply_or_error(std::move(*reply));
+    if (reply.error().code != ErrorCode::unavailable || again == kMaxReconnects) return reply;
+    TRY(reconnect());
+  }
+}
+
+Result<void> Client::reconnect() {
+  const auto until = std::chrono::steady_clock::now() + kRefusedPatience;
+  while (true) {
+    rest_.clear();
+    auto socket = connect_to(path_);
+    if (!socket) {
+      if (std::chrono::steady_clock::now() >= until) return tl::unexpected(socket.error().within("lazyfsd is gone"));
+      std::this_thread::sleep_for(kRefusedPause);
+      continue;
+    }
+    socket_ = std::move(*socket);
+    for (const auto& [owner, request] : leases_) {
+      auto reply = exchange(request, nullptr);
+      if (!reply && reply.error().code == ErrorCode::unavailable) break;  // gone again: the next exchange finds out
+      TRY(reply_or_error(TRY(std::move(reply))));
+    }
+    return {};
+  }
+}
+
+namespace {
+
+const char* name_of(RootfsMode mode) {
+  switch (mode) {
+    case RootfsMode::automatic: return "auto";
+    case RootfsMode::tree: return "tree";
+    case RootfsMode::objects: return "objects";
+  }
+  return "tree";
+}
+
+const char* name_of(Purpose purpose) {
+  switch (purpose) {
+    case Purpose::other: return "other";
+    case Purpose::look: return "look";
+    case Purpose::run: return "run";
+    case Purpose::record: return "record";
+  }
+  return "other";
+}
+
+FetchProgress::State state_of(const std::string& name) {
+  using State = FetchProgress::State;
+  if (name == "waiting" || name == "running") return State::running;
+  if (name == "done") return State::done;
+  if (name == "failed") return State::failed;
+  if (name == "stopped") return State::stopped;
+  return name == "needless" ? State::needless : State::unknown;
+}
+
+Json fetch_request(const char* op, const Digest& env, Fetch what) {
+  return {{"op", op}, {"env", env.hex()}, {"what", what == Fetch::all ? "all" : "trace"}};
+}
+
+Result<FetchProgress> progress_of(const Json& reply) {
+  FetchProgress progress;
+  progress.state = state_of(TRY(json_text(reply, "state")));
+  progress.planned_bytes = TRY(or_default(json_uint(reply, "bytes_planned"), std::uint64_t{0}));
+  progress.done_bytes = TRY(or_default(json_uint(reply, "bytes_done"), std::uint64_t{0}));
+  progress.fetched_bytes = TRY(or_default(json_uint(reply, "bytes_fetched"), std::uint64_t{0}));
+  progress.reason = TRY(or_default(json_text(reply, "reason"), std::string()));
+  return progress;
+}
+
+}  // namespace
+
+Result<AttachedTree> Client::attach(const Digest& env, TreeView view, const std::string& owner, Lease lease,
+                                    RootfsMode mode, Purpose purpose) {
+  AttachedTree tree;
+  const char* shown = view == TreeView::overlay ? "overlay" : "plain";
+  Json request = {{"op", "attach"},
+                  {"env", env.hex()},
+                  {"view", purpose == Purpose::record ? "record" : shown},
+                  {"purpose", name_of(purpose)},
+                  {"owner", owner},
+                  {"leased", lease == Lease::with_connection},
+                  {"rootfs_mode", name_of(mode)}};
+  const Json reply = TRY(call(request, &tree.objects_root));
+  if (lease == Lease::with_connection) {
+    request["rootfs_mode"] = name_of(RootfsMode::tree);  // the root is there already
+    request["purpose"] = name_of(Purpose::other);        // half a recording is none
+    leases_[owner] = std::move(request);
+  }
+  tree.path = TRY(json_text(reply, "path"));
+  tree.has_xattrs = TRY(json_bool(reply, "has_xattrs"));
+  tree.why_not = TRY(json_text(reply, "why_not"));
+  tree.recorded = TRY(or_default(json_bool(reply, "recorded"), false));
+  return tree;
 }
 
 Result<void> Client::detach(const std::string& owner) {
+  leases_.erase(owner);
   TRY(call({{"op", "detach"}, {"owner", owner}}));
   return {};
 }
@@ -99,14 +205,53 @@ Result<TreeUsage> Client::usage(const Digest& env) {
                    TRY(json_uint(reply, "reads"))};
 }
 
+Result<StoredTrace> Client::store_trace(const std::string& owner) {
+  const Json reply = TRY(call({{"op", "store_trace"}, {"owner", owner}}));
+  StoredTrace trace;
+  trace.stored = TRY(json_bool(reply, "stored"));
+  trace.reason = TRY(json_text(reply, "reason"));
+  if (!trace.stored) return trace;
+  trace.chunks = TRY(json_uint(reply, "chunks"));
+  trace.stored_bytes = TRY(json_uint(reply, "stored_bytes"));
+  return trace;
+}
+
+Result<FetchProgress> Client::prefetch(const Digest& env, Fetch what) {
+  return progress_of(TRY(call(fetch_request("prefetch", env, what))));
+}
+
+Result<FetchProgress> Client::prefetch_progress(const Digest& env, Fetch what) {
+  return progress_of(TRY(call(fetch_request("prefetch_progress", env, what))));
+}
+
 Result<Json> Client::status() { return call({{"op", "status"}}); }
 
+Result<Upgrade> Client::upgrade() {
+  const Json before = TRY(status());
+  const Json keeper = TRY_IN("lazyfsd has no keeper", json_object(before, "keeper"));
+  const std::uint64_t restarts = TRY(json_uint(keeper, "restarts"));
+  TRY(call({{"op", "upgrade"}}));
+  const auto until = std::chrono::steady_clock::now() + kUpgradePatience;
+  while (std::chrono::steady_clock::now() < until) {
+    const Json now = TRY(status());
+    const Json kept = TRY(json_object(now, "keeper"));
+    if (TRY(json_uint(kept, "restarts")) > restarts) {
+      const std::string reason = TRY(json_text(kept, "last_reason"));
+      return Upgrade{TRY(json_text(before, "version")), TRY(json_text(now, "version")),
+                     reason == "upgrade" ? std::string() : reason};
+    }
+    std::this_thread::sleep_for(kRefusedPause);
+  }
+  return fail(ErrorCode::timeout, "no other lazyfsd took over within {} s", kUpgradePatience.count() / 1000);
+}
+
 Result<void> Client::stop(Force force) {
-  struct ucred daemon {};
-  socklen_t size = sizeof daemon;
-  if (::getsockopt(socket_.get(), SOL_SOCKET, SO_PEERCRED, &daemon, &size) != 0)
-    return fail_sys(errno, "ask for the daemon's pid");
-  const Fd process(static_cast<int>(::syscall(SYS_pidfd_open, daemon.pid, 0)));
+  // Who ends last, the keeper, is watched from before, lest its number be another process's afterwards.
+  const Json before = TRY(status());
+  const auto keeper = before.find("keeper");
+  const bool kept = keeper != before.end() && keeper->is_object() && !keeper->value("pid", Json()).is_null();
+  const std::int64_t pid = TRY(json_int(kept ? *keeper : before, "pid"));
+  const Fd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   TRY(call({{"op", "stop"}, {"force", force == Force::yes}}));
   socket_.reset();
   struct pollfd ended {

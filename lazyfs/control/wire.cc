@@ -13,11 +13,61 @@
 
 namespace dsec::control {
 
-Result<void> send_message(const Fd& socket, const Json& message) {
+namespace {
+
+union PassedFd {  // aligned as the kernel wants it
+  char bytes[CMSG_SPACE(sizeof(int))];
+  struct cmsghdr header;
+};
+
+// sendmsg(2) with a descriptor unless it is -1.
+ssize_t send_bytes(const Fd& socket, const char* data, std::size_t size, int passed) {
+  struct iovec part {
+    const_cast<char*>(data), size
+  };
+  PassedFd room{};
+  struct msghdr message {};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  if (passed >= 0) {
+    message.msg_control = room.bytes;
+    message.msg_controllen = sizeof room.bytes;
+    room.header.cmsg_level = SOL_SOCKET;
+    room.header.cmsg_type = SCM_RIGHTS;
+    room.header.cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(&room.header), &passed, sizeof passed);
+  }
+  return ::sendmsg(socket.get(), &message, MSG_NOSIGNAL);
+}
+
+// recvmsg(2); a descriptor that comes along is closed when `passed` is null.
+ssize_t receive_bytes(const Fd& socket, char* data, std::size_t size, Fd* passed) {
+  struct iovec part {
+    data, size
+  };
+  PassedFd room{};
+  struct msghdr message {};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = room.bytes;
+  message.msg_controllen = sizeof room.bytes;
+  const ssize_t n = ::recvmsg(socket.get(), &message, MSG_CMSG_CLOEXEC);
+  const struct cmsghdr* header = n > 0 ? CMSG_FIRSTHDR(&message) : nullptr;
+  if (header == nullptr || header->cmsg_type != SCM_RIGHTS) return n;
+  int number = -1;
+  std::memcpy(&number, CMSG_DATA(header), sizeof number);
+  Fd fd(number);
+  if (passed != nullptr) *passed = std::move(fd);
+  return n;
+}
+
+}  // namespace
+
+Result<void> send_message(const Fd& socket, const Json& message, int passed) {
   const std::string line = dump_json(message) + "\n";
   std::size_t sent = 0;
   while (sent < line.size()) {
-    const ssize_t n = ::send(socket.get(), line.data() + sent, line.size() - sent, MSG_NOSIGNAL);
+    const ssize_t n = send_bytes(socket, line.data() + sent, line.size() - sent, sent == 0 ? passed : -1);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return fail(ErrorCode::unavailable, "send to lazyfsd: {}", errno_text(errno));
     sent += static_cast<std::size_t>(n);
@@ -25,7 +75,7 @@ Result<void> send_message(const Fd& socket, const Json& message) {
   return {};
 }
 
-Result<Json> receive_message(const Fd& socket, std::string& rest, int timeout_ms) {
+Result<Json> receive_message(const Fd& socket, std::string& rest, int timeout_ms, Fd* passed) {
   while (true) {
     const std::size_t end = rest.find('\n');
     if (end != std::string::npos) {
@@ -42,7 +92,7 @@ Result<Json> receive_message(const Fd& socket, std::string& rest, int timeout_ms
     if (ready < 0 && errno == EINTR) continue;
     if (ready == 0) return fail(ErrorCode::timeout, "no message within {} ms", timeout_ms);
     char buffer[8192];
-    const ssize_t n = ::read(socket.get(), buffer, sizeof buffer);
+    const ssize_t n = receive_bytes(socket, buffer, sizeof buffer, passed);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return fail(ErrorCode::unavailable, "the other side closed the connection");
     rest.append(buffer, static_cast<std::size_t>(n));

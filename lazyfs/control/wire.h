@@ -13,11 +13,13 @@ namespace dsec::control {
 
 inline constexpr std::size_t kMaxMessageBytes = 1 << 20;
 
-// Sends one document and a newline. `unavailable` when the peer is gone.
-Result<void> send_message(const Fd& socket, const Json& message);
+// Sends one document and a newline, with a copy of a descriptor when `passed` is one. `unavailable` when the peer is
+// gone.
+Result<void> send_message(const Fd& socket, const Json& message, int passed = -1);
 // The next document; `unavailable` at the end of the stream, `invalid` for what is no JSON or too long, `timeout` when
-// nothing comes for `timeout_ms` (-1: wait for ever). `rest` keeps what was read beyond the line, for the next call.
-Result<Json> receive_message(const Fd& socket, std::string& rest, int timeout_ms);
+// nothing comes for `timeout_ms` (-1: wait for ever). `rest` keeps what was read beyond the line, for the next call;
+// `passed` gets a descriptor that came with it.
+Result<Json> receive_message(const Fd& socket, std::string& rest, int timeout_ms, Fd* passed = nullptr);
 
 // A listening socket at `path` with mode 0600. What was there is replaced.
 Result<Fd> listen_on(const std::filesystem::path& path);

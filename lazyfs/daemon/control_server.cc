@@ -16,11 +16,17 @@ namespace {
 
 constexpr int kPollMs = 200;
 
-bool peer_may_ask(const Fd& connection) {
+// Of whoever connected; uid is none when it cannot be told.
+struct ucred peer_of(const Fd& connection) {
   struct ucred peer {};
   socklen_t size = sizeof peer;
-  if (::getsockopt(connection.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return false;
-  return peer.uid == 0 || peer.uid == ::geteuid();
+  if (::getsockopt(connection.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) peer.uid = static_cast<uid_t>(-1);
+  return peer;
+}
+
+bool peer_may_ask(const Fd& connection) {
+  const uid_t uid = peer_of(connection).uid;
+  return uid == 0 || uid == ::geteuid();
 }
 
 }  // namespace
@@ -51,6 +57,7 @@ void ControlServer::stop() { stopping_ = true; }
 
 void ControlServer::serve(Fd connection) {
   Peer peer;
+  peer.pid = peer_of(connection).pid;
   serve_requests(connection, peer);
   for (const auto& action : peer.at_end) action();
 }
@@ -61,7 +68,9 @@ void ControlServer::serve_requests(const Fd& connection, Peer& peer) {
     auto request = control::receive_message(connection, rest, kPollMs);
     if (!request && request.error().code == ErrorCode::timeout) continue;
     if (!request) return;  // gone, or no JSON: nothing more to say
-    if (!control::send_message(connection, answer(*request, peer))) return;
+    const Json reply = answer(*request, peer);
+    const auto passed = std::exchange(peer.reply_fd, nullptr);
+    if (!control::send_message(connection, reply, passed ? passed->get() : -1)) return;
   }
 }
 

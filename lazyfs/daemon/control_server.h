@@ -5,6 +5,7 @@
 #include <atomic>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -23,7 +24,9 @@ class ControlServer {
 
   // One client. What a handler puts into `at_end` runs when the connection ends, however that happens.
   struct Peer {
+    pid_t pid = 0;  // 0: not known here
     std::vector<std::function<void()>> at_end;
+    std::shared_ptr<const Fd> reply_fd;  // goes with the reply, once
   };
   using Handler = std::function<Result<Json>(const Json&, Peer&)>;
 

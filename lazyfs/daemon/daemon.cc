@@ -2,46 +2,40 @@
 #include "daemon/daemon.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
-#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <array>
+#include <atomic>
 #include <cerrno>
+#include <optional>
 #include <thread>
 
 #include "base/lock_file.h"
 #include "base/log.h"
 #include "control/wire.h"
+#include "daemon/attach_log.h"
 #include "daemon/attachments.h"
+#include "daemon/chunk_stack.h"
 #include "daemon/control_server.h"
-#include "store/decorators.h"
-#include "store/sources.h"
+#include "daemon/insight.h"
+#include "daemon/keeper_link.h"
+#include "daemon/leases.h"
+#include "daemon/metrics_server.h"
+#include "daemon/prefetch_jobs.h"
+#include "daemon/served_mount.h"
+#include "daemon/stats_document.h"
 
 namespace dsec::daemon {
 
 namespace {
 
 constexpr std::size_t kRecipeCacheBytes = 64 << 20;
-
-// From the reader down: memory, one fetch at a time, counting, digests, retries, the packs.
-std::unique_ptr<store::ChunkSource> chunk_stack(const store::Store& store, const Settings& settings,
-                                                const std::shared_ptr<store::FetchMeter>& meter) {
-  auto source = store::directory_source(store, io::make_sync_engine());
-  source = store::retry(std::move(source), {});
-  source = store::verify(std::move(source));
-  source = store::metered(std::move(source), meter);
-  source = store::merge_in_flight(std::move(source));
-  return store::memory_cached(std::move(source), settings.memory_cache_bytes);
-}
-
-// A mount of a daemon that died is in the way: users of it get ENOTCONN already.
-void clear_stale_mount(const std::filesystem::path& path) {
-  while (::umount2(path.c_str(), MNT_DETACH | UMOUNT_NOFOLLOW) == 0) {
-    log(LogLevel::warn, "stale_mount_removed", {{"path", path.native()}});
-  }
-}
+constexpr int kWatchPeriodMs = 250;
+constexpr std::chrono::milliseconds kDrainPatience{2000};
 
 void raise_descriptor_limit() {
   struct rlimit limit {};
@@ -50,35 +44,14 @@ void raise_descriptor_limit() {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-// A mount and the thread that serves it.
-class ServedMount {
- public:
-  ServedMount() = default;
-  ~ServedMount() { stop(); }
-  ServedMount(const ServedMount&) = delete;
-  ServedMount& operator=(const ServedMount&) = delete;
-
-  Result<MountedNames> start(const std::filesystem::path& path, const std::shared_ptr<store::ChunkSource>& source,
-                             fuse::SessionOptions options) {
-    clear_stale_mount(path);
-    TRY(make_dirs(path));
-    auto names = std::make_shared<tree::Namespace>(std::make_unique<tree::ContentReader>(source, kRecipeCacheBytes));
-    session_ = TRY(fuse::Session::mount(names, path, options));
-    thread_ = std::thread([this] { session_->run(); });
-    return MountedNames{path, std::move(names), session_.get()};
-  }
-
-  void stop() {
-    if (session_) session_->unmount();
-    if (thread_.joinable()) thread_.join();
-  }
-
-  [[nodiscard]] const fuse::Session& session() const { return *session_; }
-
- private:
-  std::unique_ptr<fuse::Session> session_;
-  std::thread thread_;
-};
+// The mount without xattrs also has the objects.
+std::shared_ptr<tree::Namespace> make_names(const std::shared_ptr<store::ChunkSource>& source,
+                                            fuse::SessionOptions::Xattrs xattrs) {
+  const auto reader = [&] { return std::make_unique<tree::ContentReader>(source, kRecipeCacheBytes); };
+  std::shared_ptr<tree::ObjectTable> objects;
+  if (xattrs == fuse::SessionOptions::Xattrs::no) objects = std::make_shared<tree::ObjectTable>(reader());
+  return std::make_shared<tree::Namespace>(reader(), objects);
+}
 
 Json counts_of(const fuse::RequestCounts& counts) {
   return {{"lookup", counts.lookup.get()},
@@ -100,12 +73,8 @@ class Daemon {
 
   Result<void> run() {
     TRY(make_dirs(settings_.dir));
-    auto lock = LockFile::try_take(settings_.dir / "lazyfsd.lock");
-    if (!lock && lock.error().code == ErrorCode::exists) {
-      return fail(ErrorCode::exists, "another lazyfsd serves {}", settings_.dir.native());
-    }
-    const LockFile held = TRY(std::move(lock));
     block_signals();
+    TRY(settings_.handover_fd < 0 ? take_lock() : take_handover());
     raise_descriptor_limit();
     TRY(start());
     std::thread watcher([this] { watch(); });
@@ -114,31 +83,129 @@ class Daemon {
     server_->run();
     done_ = true;
     watcher.join();
-    std::error_code ignored;
-    std::filesystem::remove(settings_.dir / "control", ignored);
-    plain_.stop();
-    with_xattrs_.stop();
-    log(LogLevel::info, "stopped");
+    metrics_.reset();  // a successor listens there
+    if (leaving_ == Leaving::to_successor) {
+      leave_to_successor();
+    } else {
+      end();
+    }
     return {};
   }
 
  private:
+  enum class Leaving { no, for_good, to_successor };
+
+  Result<void> take_lock() {
+    auto lock = LockFile::try_take(settings_.dir / "lazyfsd.lock");
+    if (!lock && lock.error().code == ErrorCode::exists) {
+      return fail(ErrorCode::exists, "another lazyfsd serves {}", settings_.dir.native());
+    }
+    lock_.emplace(TRY(std::move(lock)));
+    std::error_code ignored;
+    std::filesystem::remove(settings_.dir / "attachments", ignored);  // of mounts that are gone
+    return {};
+  }
+
+  // A keeper started us: it has the lock, the mounts and the socket.
+  Result<void> take_handover() {
+    if (settings_.handover_fd != control::kHandoverFd) {
+      return fail(ErrorCode::invalid, "--handover-fd is for lazyfs-keeper");
+    }
+    keeper_ = TRY(KeeperLink::take());
+    return {};
+  }
+
+  // Nothing of ours stays.
+  void end() {
+    if (keeper_) keeper_->tell(control::Signal::stopped);
+    std::error_code ignored;
+    std::filesystem::remove(settings_.dir / "control", ignored);
+    std::filesystem::remove(settings_.dir / "attachments", ignored);
+    plain_.stop();
+    with_xattrs_.stop();
+    log(LogLevel::info, "stopped");
+  }
+
+  // The mounts stay. What is still not answered after a while is sent to the successor again, where the kernel can.
+  void leave_to_successor() {
+    const bool rests = prefetch_->stop(kDrainPatience);
+    const bool drained = plain_.drain(kDrainPatience) == fuse::Session::Drained::yes &&
+                         with_xattrs_.drain(kDrainPatience) == fuse::Session::Drained::yes;
+    log(LogLevel::info, "left_to_successor", {{"drained", drained ? "yes" : "no"}});
+    keeper_->tell(drained ? control::Signal::drained : control::Signal::hurried);
+    // A thread hangs in the store and cannot be waited for.
+    if (!drained || !rests) ::kill(::getpid(), SIGKILL);
+  }
+
   Result<void> start() {
     const store::Store store = TRY(store::Store::open(settings_.store));
     auto layers = TRY(store::LayerCache::open(store, settings_.cache_dir));
     auto slots = TRY(tree::SlotTable::open(settings_.dir / "slots"));
-    const std::shared_ptr<store::ChunkSource> source = chunk_stack(store, settings_, meter_);
+    chunks_ = make_chunk_stack(store, settings_, meter_);
+    const std::shared_ptr<store::ChunkSource>& source = chunks_.source;
     fuse::SessionOptions options;
     options.threads = static_cast<unsigned>(settings_.threads);
     options.request_deadline = settings_.read_deadline;
     options.read_ahead_kb = static_cast<unsigned>(settings_.read_ahead_kb);
-    MountedNames plain = TRY(plain_.start(settings_.dir / "mnt", source, options));
+    options.busy_poll = std::chrono::microseconds(settings_.busy_poll_us);
+    options.tap = tap_;
+    options.where = whereabouts(chunks_);
+    if (keeper_) options.in_flight = in_flight_of(keeper_->handover());
+    MountedNames plain = TRY(open_mount(plain_, 0, source, options));
     options.xattrs = fuse::SessionOptions::Xattrs::yes;
-    MountedNames with_xattrs = TRY(with_xattrs_.start(settings_.dir / "mnt-xattr", source, options));
+    MountedNames with_xattrs = TRY(open_mount(with_xattrs_, 1, source, options));
     attachments_ = std::make_unique<Attachments>(store, std::move(layers), std::move(slots), std::move(plain),
                                                  std::move(with_xattrs));
-    server_ = std::make_unique<ControlServer>(TRY(control::listen_on(settings_.dir / "control")), handlers());
+    prefetch_ = std::make_unique<PrefetchJobs>(store, *attachments_, chunks_, settings_);
+    look_inside();
+    TRY(restore_attachments());
+    plain_.serve();
+    with_xattrs_.serve();
+    Fd listener = TRY(keeper_ ? keeper_->listener() : control::listen_on(settings_.dir / "control"));
+    auto all = handlers();
+    all.merge(insight_->handlers());
+    server_ = std::make_unique<ControlServer>(std::move(listener), std::move(all));
     return {};
+  }
+
+  void look_inside() {
+    Sight sight;
+    sight.chunks = &chunks_;
+    sight.attachments = attachments_.get();
+    sight.tap = tap_;
+    sight.store = settings_.store.native();
+    insight_ = std::make_unique<Insight>(std::move(sight));
+    if (!settings_.metrics_listen) return;
+    metrics_ =
+        std::make_unique<MetricsServer>(*settings_.metrics_listen, [this] { return exposition(insight_->sight()); });
+  }
+
+  static fuse::SessionOptions::InFlight in_flight_of(const control::Handover& handover) {
+    switch (handover.in_flight) {
+      case control::Handover::InFlight::none: return fuse::SessionOptions::InFlight::none;
+      case control::Handover::InFlight::serve: return fuse::SessionOptions::InFlight::serve;
+      case control::Handover::InFlight::refuse: return fuse::SessionOptions::InFlight::refuse;
+    }
+    return fuse::SessionOptions::InFlight::none;
+  }
+
+  Result<MountedNames> open_mount(ServedMount& mount, std::size_t which,
+                                  const std::shared_ptr<store::ChunkSource>& source, fuse::SessionOptions options) {
+    static constexpr std::array kNames{"mnt", "mnt-xattr"};
+    std::optional<fuse::Device> device;
+    if (keeper_) device = TRY(keeper_->device(which));
+    return mount.open(settings_.dir / kNames[which], make_names(source, options.xattrs), options, std::move(device));
+  }
+
+  // Before requests are read: what a predecessor showed is shown again, under the same numbers.
+  Result<void> restore_attachments() {
+    auto log = TRY(AttachLog::open(settings_.dir / "attachments"));
+    for (const AttachLog::Shown& shown : log->shown()) {
+      for (const auto& [owner, holder] : shown.owners) {
+        if (holder) leases_.keep(owner, *holder);
+      }
+    }
+    return attachments_->restore(std::move(log));
   }
 
   std::map<std::string, ControlServer::Handler> handlers() {
@@ -146,23 +213,68 @@ class Daemon {
     return {{"attach", [this](const Json& request, Peer& peer) { return attach(request, peer); }},
             {"detach",
              [this](const Json& request, Peer&) -> Result<Json> {
-               attachments_->detach(TRY(json_text(request, "owner")));
+               const std::string owner = TRY(json_text(request, "owner"));
+               leases_.forget(owner);
+               detach(owner);
                return Json::object();
              }},
+            {"upgrade", [this](const Json&, Peer&) { return upgrade(); }},
             {"usage", [this](const Json& request, Peer&) { return usage(request); }},
+            {"store_trace", [this](const Json& request, Peer&) { return prefetch_->store_trace(request); }},
+            {"prefetch", [this](const Json& request, Peer& peer) { return prefetch_->prefetch(request, peer); }},
+            {"prefetch_progress", [this](const Json& request, Peer&) { return prefetch_->progress(request); }},
             {"status", [this](const Json&, Peer&) -> Result<Json> { return status(); }},
             {"stop", [this](const Json& request, Peer&) { return stop(request); }}};
   }
 
   Result<Json> attach(const Json& request, ControlServer::Peer& peer) {
     const Digest env = TRY(Digest::parse(TRY(json_text(request, "env"))));
-    const std::string view = TRY(json_text(request, "view"));
-    const auto xattr_view = view == "overlay" ? format::XattrView::overlay : format::XattrView::plain;
+    const View view = TRY(parse_view(TRY(json_text(request, "view"))));
+    const Purpose purpose =
+        TRY(parse_purpose(or_default(json_text(request, "purpose"), std::string("other")).value_or("other")));
     const std::string owner = TRY(json_text(request, "owner"));
     const bool leased = TRY(json_bool(request, "leased"));
-    const Attachment made = TRY(attachments_->attach(env, xattr_view, owner));
-    if (leased) peer.at_end.push_back([this, owner] { attachments_->detach(owner); });
-    return Json{{"path", made.path.native()}, {"has_xattrs", made.has_xattrs}};
+    std::optional<LeaseHolder> holder;
+    if (leased) holder = holder_of(peer.pid);
+    TRY(prefetch_->before_attach(env, purpose, owner));
+    const auto made = attachments_->attach(env, view, owner, holder);
+    if (!made) {
+      prefetch_->before_detach(owner);
+      return tl::unexpected(made.error());
+    }
+    leases_.forget(owner);  // it has a connection again
+    if (leased) {
+      // Connections that we cut ourselves, for a successor, are no end of a lease.
+      peer.at_end.push_back([this, owner] {
+        if (leaving_ == Leaving::no) detach(owner);
+      });
+    }
+    prefetch_->after_attach(env, purpose, owner);
+    const auto why_not = choose_root(request, env, peer);
+    if (!why_not) {
+      if (!leased) detach(owner);
+      return tl::unexpected(why_not.error());
+    }
+    return Json{{"path", made->path.native()},
+                {"has_xattrs", made->has_xattrs},
+                {"why_not", *why_not},
+                {"recorded", prefetch_->is_recorded(owner)}};
+  }
+
+  void detach(const std::string& owner) {
+    prefetch_->before_detach(owner);
+    prefetch_->after_detach(attachments_->detach(owner));
+  }
+
+  // Gives the client an object root when it wants one; returns why there is none when it would do without.
+  Result<std::string> choose_root(const Json& request, const Digest& env, ControlServer::Peer& peer) {
+    const std::string mode = or_default(json_text(request, "rootfs_mode"), std::string("tree")).value_or("tree");
+    if (mode == "tree") return std::string();
+    auto root = attachments_->object_root(env);
+    if (!root && mode == "objects") return tl::unexpected(root.error().within("object mode"));
+    if (!root) return root.error().message;
+    peer.reply_fd = *root;
+    return std::string();
   }
 
   Result<Json> usage(const Json& request) {
@@ -174,12 +286,16 @@ class Daemon {
   Json status() {
     return {
         {"pid", ::getpid()},
+        {"keeper", keeper_ ? keeper_->describe() : Json()},
         {"version", DSEC_VERSION},
         {"store", settings_.store.native()},
         {"attached", attachments_->describe()},
+        {"object_mode", attachments_->object_mode()},
         {"fetches", meter_->fetches.get()},
         {"fetch_failures", meter_->failures.get()},
         {"store_bytes", meter_->store_bytes.get()},
+        {"chunks", describe(chunks_)},
+        {"prefetch", prefetch_->describe()},
         {"requests",
          {{"mnt", counts_of(plain_.session().counts())}, {"mnt-xattr", counts_of(with_xattrs_.session().counts())}}}};
   }
@@ -190,8 +306,22 @@ class Daemon {
     if (!force && !owners.empty()) {
       return fail(ErrorCode::exists, "in use by {}; end them first, or stop with --force", fmt::join(owners, ", "));
     }
-    server_->stop();
+    leave(Leaving::for_good);
+    return Json{{"pid", keeper_ ? keeper_->last_to_end() : ::getpid()}};
+  }
+
+  Result<Json> upgrade() {
+    if (!keeper_ || keeper_->channel() < 0) {
+      return fail(ErrorCode::unavailable, "lazyfsd has no keeper that would start another one; `dsec fs stop` it");
+    }
+    leave(Leaving::to_successor);
     return Json::object();
+  }
+
+  void leave(Leaving how) {
+    Leaving staying = Leaving::no;
+    leaving_.compare_exchange_strong(staying, how);
+    server_->stop();
   }
 
   // Before any thread starts, so that all of them have it.
@@ -212,15 +342,25 @@ class Daemon {
 
   void watch() {
     const sigset_t set = stop_signals();
-    const struct timespec period { 0, 250000000 };
+    const Fd signals(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
     while (!done_) {
-      const bool signalled = ::sigtimedwait(&set, nullptr, &period) > 0;
+      std::array<pollfd, 2> polled{pollfd{signals.get(), POLLIN, 0},
+                                   pollfd{keeper_ ? keeper_->channel() : -1, POLLIN, 0}};
+      ::poll(polled.data(), polled.size(), kWatchPeriodMs);
+      if (polled[0].revents != 0) {
+        // Whoever ends us alone gets a successor; the keeper is the one to be asked for more.
+        const bool kept = keeper_ && keeper_->channel() >= 0;
+        leave(kept ? Leaving::to_successor : Leaving::for_good);
+      }
+      if (keeper_ && keeper_->news() == KeeperLink::News::stop) leave(Leaving::for_good);
+      for (const std::string& owner : leases_.ended()) detach(owner);
       const bool idle = settings_.idle_exit.count() > 0 && attachments_->idle_for() >= settings_.idle_exit;
-      if (signalled || idle) server_->stop();
+      if (idle) leave(Leaving::for_good);
     }
   }
 
   void tell_ready() {
+    if (keeper_) keeper_->tell(control::Signal::ready);
     if (settings_.ready_fd < 0) return;
     const Fd ready(settings_.ready_fd);
     [[maybe_unused]] const auto ignored = write_all(ready, as_bytes("1"));  // nobody may be waiting any more
@@ -228,9 +368,18 @@ class Daemon {
 
   Settings settings_;
   std::shared_ptr<store::FetchMeter> meter_ = std::make_shared<store::FetchMeter>();
+  ChunkStack chunks_;
+  std::optional<LockFile> lock_;
+  std::unique_ptr<KeeperLink> keeper_;  // none: started by hand, everything is ours
+  Leases leases_;                       // of connections to a predecessor
+  std::atomic<Leaving> leaving_ = Leaving::no;
   ServedMount plain_;
   ServedMount with_xattrs_;
   std::unique_ptr<Attachments> attachments_;
+  std::unique_ptr<PrefetchJobs> prefetch_;
+  std::shared_ptr<fuse::RequestTap> tap_ = std::make_shared<fuse::RequestTap>();
+  std::unique_ptr<Insight> insight_;
+  std::unique_ptr<MetricsServer> metrics_;  // none unless the settings say where
   std::unique_ptr<ControlServer> server_;
   std::atomic<bool> done_ = false;
 };

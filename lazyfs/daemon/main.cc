@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // lazyfsd: the file system daemon.
+#include <sys/prctl.h>
+
 #include <cstdio>
 #include <exception>
 
@@ -20,6 +22,7 @@ int run(const std::vector<std::string>& arguments) {
     fmt::print(stderr, "lazyfsd: {}\n", settings.error().message);
     return kUsageError;
   }
+  ::prctl(PR_SET_NAME, "lazyfsd");  // a keeper starts it from a descriptor, whose number would be its name
   dsec::configure_log("lazyfsd", dsec::LogLevel::info, settings->log_format);
   if (const auto outcome = dsec::daemon::run_daemon(*settings); !outcome) {
     dsec::log(dsec::LogLevel::error, "failed", {{"reason", outcome.error().message}});

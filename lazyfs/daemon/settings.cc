@@ -9,6 +9,7 @@
 #include "base/paths.h"
 #include "base/text.h"
 #include "base/toml.h"
+#include "io/hf3fs_api.h"
 
 namespace dsec::daemon {
 
@@ -32,6 +33,29 @@ Result<void> set_number(std::uint64_t& target, const std::string& text, std::uin
   return {};
 }
 
+// The choice of which `text` is the name.
+template <typename Choice, std::size_t kCount>
+Result<Choice> choose(const std::string& text, const std::pair<std::string_view, Choice> (&choices)[kCount]) {
+  std::string known;
+  for (const auto& [name, choice] : choices) {
+    if (name == text) return choice;
+    known += fmt::format("{}\"{}\"", known.empty() ? "" : ", ", name);
+  }
+  return fail(ErrorCode::invalid, "\"{}\" is none of {}", escaped(text), known);
+}
+
+Result<void> set_size(std::uint64_t& target, const std::string& text, std::uint64_t low, std::uint64_t high) {
+  const std::uint64_t value = TRY(parse_size(text));
+  if (value < low || value > high) {
+    return fail(ErrorCode::invalid, "\"{}\" is not from {} to {} bytes", escaped(text), low, high);
+  }
+  target = value;
+  return {};
+}
+
+constexpr std::pair<std::string_view, AdviceChoice> kAdvice[] = {{"auto", AdviceChoice::automatic},
+                                                                 {"off", AdviceChoice::off}};
+
 constexpr std::array kSettings{
     Setting{"store", "", "Directory of the store.", Setting::Where::command_line,
             [](Settings& s, const std::string& text) -> Result<void> {
@@ -50,6 +74,13 @@ constexpr std::array kSettings{
               s.ready_fd = static_cast<int>(fd);
               return {};
             }},
+    Setting{"handover_fd", "", "Descriptor of what lazyfs-keeper hands over.", Setting::Where::command_line,
+            [](Settings& s, const std::string& text) -> Result<void> {
+              std::uint64_t fd = 0;
+              TRY(set_number(fd, text, 0, 1023));
+              s.handover_fd = static_cast<int>(fd);
+              return {};
+            }},
     Setting{"cache_dir", "", "Local copies of layer metadata. Empty: \"cache\" in the state directory.",
             Setting::Where::both,
             [](Settings& s, const std::string& text) -> Result<void> {
@@ -61,6 +92,78 @@ constexpr std::array kSettings{
               s.memory_cache_bytes = TRY(parse_size(text));
               return {};
             }},
+    Setting{"io_engine", "auto",
+            "How packs are read: \"sync\", \"uring\", \"hf3fs\", or \"auto\": hf3fs on 3FS, io_uring on other network "
+            "file systems.",
+            Setting::Where::both,
+            [](Settings& s, const std::string& text) -> Result<void> {
+              s.io_engine = TRY(choose<EngineChoice>(text, {{"auto", EngineChoice::automatic},
+                                                            {"sync", EngineChoice::sync},
+                                                            {"uring", EngineChoice::uring},
+                                                            {"hf3fs", EngineChoice::hf3fs}}));
+              return {};
+            }},
+    Setting{"hf3fs_library", io::kHf3fsLibrary, "3FS's library: a name that the dynamic loader finds, or a path.",
+            Setting::Where::both,
+            [](Settings& s, const std::string& text) -> Result<void> {
+              s.hf3fs_library = text;
+              return {};
+            }},
+    Setting{
+        "node_cache", "auto",
+        "Keep what was read of packs in cache_dir: \"on\", \"off\", or \"auto\": for a store on a network file system.",
+        Setting::Where::both,
+        [](Settings& s, const std::string& text) -> Result<void> {
+          s.node_cache = TRY(choose<CacheChoice>(
+              text, {{"auto", CacheChoice::automatic}, {"on", CacheChoice::on}, {"off", CacheChoice::off}}));
+          return {};
+        }},
+    Setting{"cache_quota", "0", "Size of the node cache; 0: a tenth of its file system, at most 100 GiB.",
+            Setting::Where::both,
+            [](Settings& s, const std::string& text) -> Result<void> {
+              s.cache_quota_bytes = TRY(parse_size(text));
+              return {};
+            }},
+    Setting{"cache_reserve", "1G", "Space that the node cache leaves free on its file system.", Setting::Where::both,
+            [](Settings& s, const std::string& text) -> Result<void> {
+              s.cache_reserve_bytes = TRY(parse_size(text));
+              return {};
+            }},
+    Setting{"fetch_first", "16K", "Read at once from the store at a new place, for the node cache: up to 4M.",
+            Setting::Where::both,
+            [](Settings& s, const std::string& text) -> Result<void> {
+              return set_size(s.fetch_first_bytes, text, 1, 4 << 20);
+            }},
+    Setting{"fetch_window", "1M", "The same where reads follow each other: up to 4M.", Setting::Where::both,
+            [](Settings& s, const std::string& text) -> Result<void> {
+              return set_size(s.fetch_window_bytes, text, 1, 4 << 20);
+            }},
+    Setting{"record", "auto",
+            "Which runs are recorded for prefetch besides `dsec run --record`: \"auto\": the first one of an "
+            "environment; \"off\": none.",
+            Setting::Where::both,
+            [](Settings& s, const std::string& text) -> Result<void> {
+              s.record = TRY(choose<AdviceChoice>(text, kAdvice));
+              return {};
+            }},
+    Setting{"prefetch", "auto",
+            "What a run will want is fetched into the node cache when it begins: \"auto\": where there is a record of "
+            "an earlier run; \"off\": never.",
+            Setting::Where::both,
+            [](Settings& s, const std::string& text) -> Result<void> {
+              s.prefetch = TRY(choose<AdviceChoice>(text, kAdvice));
+              return {};
+            }},
+    Setting{"prefetch_bandwidth", "0", "Fetched ahead of need from the store in a second, at most; 0: no bound.",
+            Setting::Where::both,
+            [](Settings& s, const std::string& text) -> Result<void> {
+              s.prefetch_bandwidth = TRY(parse_size(text));
+              return {};
+            }},
+    Setting{"prefetch_threads", "8", "Reads of the store ahead of need at a time: 1 to 64.", Setting::Where::both,
+            [](Settings& s, const std::string& text) -> Result<void> {
+              return set_number(s.prefetch_threads, text, 1, 64);
+            }},
     Setting{"threads", "4", "Threads that serve requests of the kernel, for each of the two mounts: 1 to 64.",
             Setting::Where::both,
             [](Settings& s, const std::string& text) -> Result<void> { return set_number(s.threads, text, 1, 64); }},
@@ -70,6 +173,12 @@ constexpr std::array kSettings{
               s.read_deadline = TRY(parse_duration(text));
               return {};
             }},
+    Setting{
+        "busy_poll_us", "50",
+        "How long, in microseconds, a thread polls for the next request of the kernel before it sleeps, while requests "
+        "follow each other that closely: 0 (never) to 1000.",
+        Setting::Where::both,
+        [](Settings& s, const std::string& text) -> Result<void> { return set_number(s.busy_poll_us, text, 0, 1000); }},
     Setting{"read_ahead_kb", "1024", "How far the kernel reads ahead, in KiB: 0 to 16384.", Setting::Where::both,
             [](Settings& s, const std::string& text) -> Result<void> {
               return set_number(s.read_ahead_kb, text, 0, 16384);
@@ -79,6 +188,15 @@ constexpr std::array kSettings{
               s.idle_exit = TRY(parse_duration(text));
               return {};
             }},
+    Setting{
+        "metrics_listen", "",
+        "Where GET /metrics is answered, for Prometheus: \"127.0.0.1:9400\", \"[::1]:9400\" or \"unix:/PATH\"; empty: "
+        "nowhere.",
+        Setting::Where::both,
+        [](Settings& s, const std::string& text) -> Result<void> {
+          s.metrics_listen = TRY(parse_listen_address(text));
+          return {};
+        }},
     Setting{"log_format", "text", "Log lines as \"text\" or \"json\".", Setting::Where::both,
             [](Settings& s, const std::string& text) -> Result<void> {
               if (text != "text" && text != "json")

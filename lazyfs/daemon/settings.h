@@ -5,24 +5,44 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/log.h"
 #include "base/result.h"
+#include "daemon/metrics_server.h"
 
 namespace dsec::daemon {
+
+enum class EngineChoice { automatic, sync, uring, hf3fs };
+enum class CacheChoice { automatic, on, off };
+enum class AdviceChoice { automatic, off };
 
 struct Settings {
   std::filesystem::path store;      // --store
   std::filesystem::path dir;        // --dir: socket, mounts, slots, log
   std::filesystem::path cache_dir;  // node cache
+  int handover_fd = -1;             // from a keeper
   int ready_fd = -1;                // gets one byte when the daemon serves
   std::uint64_t memory_cache_bytes = 0;
+  EngineChoice io_engine = EngineChoice::automatic;
+  std::string hf3fs_library;
+  CacheChoice node_cache = CacheChoice::automatic;
+  std::uint64_t cache_quota_bytes = 0;  // 0: as NodeCacheOptions says
+  std::uint64_t cache_reserve_bytes = 0;
+  std::uint64_t fetch_first_bytes = 0;
+  std::uint64_t fetch_window_bytes = 0;
+  AdviceChoice record = AdviceChoice::automatic;
+  AdviceChoice prefetch = AdviceChoice::automatic;
+  std::uint64_t prefetch_bandwidth = 0;  // bytes a second; 0: no bound
+  std::uint64_t prefetch_threads = 0;
   std::uint64_t threads = 0;
   std::chrono::milliseconds read_deadline{0};
   std::uint64_t read_ahead_kb = 0;
+  std::uint64_t busy_poll_us = 0;
   std::chrono::milliseconds idle_exit{0};
+  std::optional<ListenAddress> metrics_listen;
   LogFormat log_format = LogFormat::text;
 };
 

@@ -9,8 +9,7 @@ namespace dsec::format {
 namespace {
 
 constexpr std::array<std::uint8_t, 8> kMagic{0x89, 'D', 'S', 'M', 'A', 'P', '1', '\n'};
-constexpr std::size_t kHeaderBytes = 24;                            // magic, entries, packs, reserved
-constexpr std::size_t kEntryBytes = Digest::kSize + 8 + 4 + 4 + 4;  // digest, offset, stored, plain, pack | codec << 31
+constexpr std::size_t kHeaderBytes = 24;  // magic, entries, packs, reserved
 constexpr std::uint32_t kCodecBit = 0x80000000;
 
 }  // namespace

@@ -33,10 +33,16 @@ class LocationMapView {
   [[nodiscard]] Result<ChunkLocation> find(const Digest& digest) const;
   [[nodiscard]] std::size_t size() const { return count_; }
   [[nodiscard]] MapEntry entry(std::size_t index) const;
+  // The digest of an entry alone.
+  [[nodiscard]] ByteView digest_bytes(std::size_t index) const {
+    return entries_.subspan(index * kEntryBytes, Digest::kSize);
+  }
   [[nodiscard]] std::size_t pack_count() const { return pack_count_; }
   [[nodiscard]] Digest pack(std::size_t index) const;
 
  private:
+  static constexpr std::size_t kEntryBytes =
+      Digest::kSize + 8 + 4 + 4 + 4;  // offset, stored, plain, pack | codec << 31
   [[nodiscard]] Result<void> check_entries() const;
 
   ByteView packs_;

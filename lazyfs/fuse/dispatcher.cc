@@ -10,8 +10,11 @@
 #include <cerrno>
 #include <cstring>
 #include <new>
+#include <optional>
 
 #include "base/log.h"
+#include "base/text.h"
+#include "fuse/internal/facts_xattr.h"
 
 namespace dsec::fuse {
 
@@ -57,6 +60,7 @@ struct stat to_stat(const Attributes& attributes) {
 fuse_entry_param to_entry(const Attributes& attributes) {
   fuse_entry_param entry{};
   entry.ino = attributes.id.value();
+  entry.generation = attributes.generation;
   entry.attr = to_stat(attributes);
   entry.attr_timeout = kForever;
   entry.entry_timeout = kForever;
@@ -85,9 +89,12 @@ struct Dispatcher::Ops {
   static Dispatcher& self(fuse_req_t request) { return *static_cast<Dispatcher*>(fuse_req_userdata(request)); }
 
   template <typename Body>
-  static void run(fuse_req_t handle, const char* operation, Body body, About about = About::names) {
-    const auto request = std::make_shared<Request>(handle);
+  static void run(fuse_req_t handle, const RequestInfo& info, Body body, About about = About::names) {
     Dispatcher& dispatcher = self(handle);
+    const char* const operation = to_string(info.operation);
+    const auto request = std::make_shared<Request>(handle, info, dispatcher.observer_);
+    const store::CostScope cost;
+    const store::StageBoard board(request->stage());
     try {
       if (Result<void> outcome = body(dispatcher, request); !outcome) {
         request->reply_error(errno_of(outcome.error(), about, operation));
@@ -112,30 +119,38 @@ struct Dispatcher::Ops {
   }
 
   static void lookup(fuse_req_t handle, fuse_ino_t parent, const char* name) {
-    run(handle, "lookup", [&](Dispatcher& self, const auto& request) -> Result<void> {
-      self.counts_.lookup.add();
-      const auto found = self.names_->lookup(NodeId(parent), name);
-      const bool absent = !found && found.error().code == ErrorCode::not_found;
-      if (!found && !absent) return tl::unexpected(found.error());
-      if (absent && NodeId(parent) == tree::kRootNode) return tl::unexpected(found.error());  // may be attached later
-      fuse_entry_param entry{};
-      entry.entry_timeout = kForever;  // with node 0: a name that never will be there
-      if (found) entry = to_entry(*found);
-      request->reply_entry(entry);
-      return {};
-    });
+    run(handle, {Operation::lookup, NodeId(parent), 0, 0, name},
+        [&](Dispatcher& self, const auto& request) -> Result<void> {
+          self.counts_.lookup.add();
+          const auto deadline = request->received() + self.options_.request_deadline;
+          std::optional<Watchdog::Watch> watch;  // only objects are fetched to be looked up
+          if (tree::is_object_directory(NodeId(parent))) watch.emplace(self.watchdog_, request, deadline);
+          const auto found = self.names_->lookup(NodeId(parent), name, deadline);
+          const bool absent = !found && found.error().code == ErrorCode::not_found;
+          if (!found && !absent) return tl::unexpected(found.error());
+          if (absent && NodeId(parent) == tree::kRootNode)
+            return tl::unexpected(found.error());  // may be attached later
+          fuse_entry_param entry{};
+          entry.entry_timeout = kForever;  // with node 0: a name that never will be there
+          if (found) entry = to_entry(*found);
+          request->reply_entry(entry);
+          return {};
+        });
   }
 
   static void getattr(fuse_req_t handle, fuse_ino_t node, fuse_file_info*) {
-    run(handle, "getattr", [&](Dispatcher& self, const auto& request) -> Result<void> {
+    run(handle, {Operation::getattr, NodeId(node)}, [&](Dispatcher& self, const auto& request) -> Result<void> {
       self.counts_.getattr.add();
-      request->reply_attr(to_stat(TRY(self.names_->attributes(NodeId(node)))), kForever);
+      const auto deadline = request->received() + self.options_.request_deadline;
+      std::optional<Watchdog::Watch> watch;
+      if (NodeId(node).is_object()) watch.emplace(self.watchdog_, request, deadline);
+      request->reply_attr(to_stat(TRY(self.names_->attributes(NodeId(node), deadline))), kForever);
       return {};
     });
   }
 
   static void readlink(fuse_req_t handle, fuse_ino_t node) {
-    run(handle, "readlink", [&](Dispatcher& self, const auto& request) -> Result<void> {
+    run(handle, {Operation::readlink, NodeId(node)}, [&](Dispatcher& self, const auto& request) -> Result<void> {
       self.counts_.readlink.add();
       request->reply_link(TRY(self.names_->symlink_target(NodeId(node))));
       return {};
@@ -150,10 +165,10 @@ struct Dispatcher::Ops {
 
   static void read(fuse_req_t handle, fuse_ino_t node, std::size_t size, off_t offset, fuse_file_info*) {
     run(
-        handle, "read",
+        handle, {Operation::read, NodeId(node), static_cast<std::uint64_t>(offset), size},
         [&](Dispatcher& self, const auto& request) -> Result<void> {
           self.counts_.read.add();
-          const auto deadline = Watchdog::Clock::now() + self.options_.request_deadline;
+          const auto deadline = request->received() + self.options_.request_deadline;
           const Watchdog::Watch watch(self.watchdog_, request, deadline);
           request->reply_slices(
               TRY(self.names_->read(NodeId(node), static_cast<std::uint64_t>(offset), size, deadline)));
@@ -164,11 +179,11 @@ struct Dispatcher::Ops {
 
   static void lseek(fuse_req_t handle, fuse_ino_t node, off_t offset, int whence, fuse_file_info*) {
     run(
-        handle, "lseek",
+        handle, {Operation::lseek, NodeId(node), static_cast<std::uint64_t>(offset)},
         [&](Dispatcher& self, const auto& request) -> Result<void> {
           self.counts_.lseek.add();
           if (whence != SEEK_DATA && whence != SEEK_HOLE) return fail_sys(EINVAL, "lseek");
-          const auto deadline = Watchdog::Clock::now() + self.options_.request_deadline;
+          const auto deadline = request->received() + self.options_.request_deadline;
           const Watchdog::Watch watch(self.watchdog_, request, deadline);
           const auto what = whence == SEEK_DATA ? tree::ContentReader::Seek::data : tree::ContentReader::Seek::hole;
           request->reply_seek(TRY(self.names_->seek(NodeId(node), static_cast<std::uint64_t>(offset), what, deadline)));
@@ -178,13 +193,15 @@ struct Dispatcher::Ops {
   }
 
   static void readdir_any(fuse_req_t handle, fuse_ino_t node, std::size_t size, off_t offset, Plus plus) {
-    run(handle, "readdir", [&](Dispatcher& self, const auto& request) -> Result<void> {
-      (plus == Plus::yes ? self.counts_.readdirplus : self.counts_.readdir).add();
-      const std::vector<char> bytes =
-          TRY(self.fill_directory(handle, NodeId(node), size, static_cast<std::size_t>(offset), plus));
-      request->reply_bytes(bytes.data(), bytes.size());
-      return {};
-    });
+    const Operation operation = plus == Plus::yes ? Operation::readdirplus : Operation::readdir;
+    run(handle, {operation, NodeId(node), static_cast<std::uint64_t>(offset), size},
+        [&](Dispatcher& self, const auto& request) -> Result<void> {
+          (plus == Plus::yes ? self.counts_.readdirplus : self.counts_.readdir).add();
+          const std::vector<char> bytes =
+              TRY(self.fill_directory(handle, NodeId(node), size, static_cast<std::size_t>(offset), plus));
+          request->reply_bytes(bytes.data(), bytes.size());
+          return {};
+        });
   }
   static void readdir(fuse_req_t handle, fuse_ino_t node, std::size_t size, off_t offset, fuse_file_info*) {
     readdir_any(handle, node, size, offset, Plus::no);
@@ -204,31 +221,34 @@ struct Dispatcher::Ops {
   }
 
   static void getxattr(fuse_req_t handle, fuse_ino_t node, const char* name, std::size_t size) {
-    run(handle, "getxattr", [&](Dispatcher& self, const auto& request) -> Result<void> {
-      self.counts_.getxattr.add();
-      if (self.options_.xattrs == SessionOptions::Xattrs::no) return fail_sys(ENOSYS, "getxattr");
-      const format::Xattrs xattrs = TRY(self.names_->xattrs(NodeId(node)));
-      const auto found = xattrs.find(name);
-      if (found == xattrs.end()) {
-        request->reply_error(ENODATA);
-        return {};
-      }
-      return reply_sized(*request, found->second, size);
-    });
+    run(handle, {Operation::getxattr, NodeId(node), 0, size, name},
+        [&](Dispatcher& self, const auto& request) -> Result<void> {
+          self.counts_.getxattr.add();
+          if (self.options_.xattrs == SessionOptions::Xattrs::no) return fail_sys(ENOSYS, "getxattr");
+          const format::Xattrs xattrs = TRY(self.names_->xattrs(NodeId(node)));
+          const auto found = xattrs.find(name);
+          if (found != xattrs.end()) return reply_sized(*request, found->second, size);
+          if (!starts_with(name, kFactsPrefix)) return fail_sys(ENODATA, "getxattr");
+          const auto deadline = request->received() + self.options_.request_deadline;
+          const Watchdog::Watch watch(self.watchdog_, request, deadline);
+          return reply_sized(*request,
+                             TRY(facts_xattr(*self.names_, NodeId(node), name, self.options_.where, deadline)), size);
+        });
   }
 
   static void listxattr(fuse_req_t handle, fuse_ino_t node, std::size_t size) {
-    run(handle, "listxattr", [&](Dispatcher& self, const auto& request) -> Result<void> {
-      self.counts_.listxattr.add();
-      if (self.options_.xattrs == SessionOptions::Xattrs::no) return fail_sys(ENOSYS, "listxattr");
-      std::string names;
-      for (const auto& [name, value] : TRY(self.names_->xattrs(NodeId(node)))) names.append(name).push_back('\0');
-      return reply_sized(*request, names, size);
-    });
+    run(handle, {Operation::listxattr, NodeId(node), 0, size},
+        [&](Dispatcher& self, const auto& request) -> Result<void> {
+          self.counts_.listxattr.add();
+          if (self.options_.xattrs == SessionOptions::Xattrs::no) return fail_sys(ENOSYS, "listxattr");
+          std::string names;
+          for (const auto& [name, value] : TRY(self.names_->xattrs(NodeId(node)))) names.append(name).push_back('\0');
+          return reply_sized(*request, names, size);
+        });
   }
 
-  static void statfs(fuse_req_t handle, fuse_ino_t) {
-    run(handle, "statfs", [&](Dispatcher& self, const auto& request) -> Result<void> {
+  static void statfs(fuse_req_t handle, fuse_ino_t node) {
+    run(handle, {Operation::statfs, NodeId(node)}, [&](Dispatcher& self, const auto& request) -> Result<void> {
       self.counts_.statfs.add();
       struct statvfs info {};
       info.f_bsize = 4096;

@@ -70,9 +70,20 @@ std::size_t Watchdog::check(Clock::time_point now) {
   list.unlock();
   for (const auto& request : overdue) {
     log(LogLevel::error, "read_deadline", {{"reason", "the store did not answer in time; the reader gets EIO"}});
-    request->reply_error(EIO);
+    request->reply_overdue();
   }
   return expired;
+}
+
+std::vector<InFlight> Watchdog::requests(Clock::time_point now) const {
+  std::vector<InFlight> found;
+  auto list = watched_.lock();
+  for (auto it = list->rbegin(); it != list->rend(); ++it) {
+    const RequestInfo& info = it->request->info();
+    found.push_back({info.operation, info.node, info.offset, info.length, now - it->request->received(),
+                     it->request->stage().load(std::memory_order_relaxed), it->expired});
+  }
+  return found;
 }
 
 }  // namespace dsec::fuse

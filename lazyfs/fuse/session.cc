@@ -2,28 +2,34 @@
 #include "fuse/session.h"
 
 #include <fcntl.h>
-#include <sys/mount.h>
-#include <sys/stat.h>
-#include <sys/sysmacros.h>
-#include <sys/uio.h>
-#include <unistd.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <condition_variable>
 #include <cstdlib>
+#include <list>
 #include <mutex>
 #include <thread>
 
 #include "base/log.h"
+#include "base/text.h"
 #include "fuse/internal/dispatcher.h"
+#include "fuse/internal/turns.h"
+#include "fuse/internal/wire.h"
 
 namespace dsec::fuse {
 
 namespace {
 
 constexpr std::chrono::milliseconds kWatchPeriod{500};
+constexpr std::chrono::milliseconds kKickPeriod{2};
+constexpr unsigned kBacklog = 8;         // requests that wait already, in a row, before one more thread reads
 constexpr std::size_t kMaxThreads = 64;  // replacements for stuck threads included
+constexpr int kKickSignal = SIGUSR1;     // interrupts a read(2) that waits for a request
 
 struct SessionDeleter {
   void operator()(fuse_session* session) const { fuse_session_destroy(session); }
@@ -42,20 +48,45 @@ class RequestBuffer {
   fuse_buf buffer_{};
 };
 
+// Makes the signal interrupt and do nothing else.
+void prepare_kick_signal() {
+  struct sigaction action {};
+  action.sa_handler = [](int) {};
+  ::sigaction(kKickSignal, &action, nullptr);
+}
+
+// "MAJOR:MINOR" of what is mounted there, without touching it.
+std::string device_number_of(const std::filesystem::path& mountpoint) {
+  constexpr std::uint64_t kMaxBytes = 64 << 20;
+  const auto bytes = read_file("/proc/self/mountinfo", kMaxBytes);
+  std::string number;
+  if (!bytes) return number;
+  for (const std::string_view line : split(as_text(*bytes), '\n')) {
+    const auto words = split(line, ' ');
+    if (words.size() > 4 && words[4] == mountpoint.native()) number = words[2];
+  }
+  return number;
+}
+
 class SessionImpl final : public Session {
+  using Clock = std::chrono::steady_clock;
+
  public:
   SessionImpl(std::shared_ptr<const tree::Namespace> names, SessionOptions options)
-      : options_(options), dispatcher_(std::move(names), options) {}
+      : options_(options),
+        turns_(options.threads),
+        spin_(std::thread::hardware_concurrency() > 1 ? options.busy_poll : std::chrono::microseconds(0)),
+        wire_(options.in_flight == SessionOptions::InFlight::refuse ? Wire::Resent::refuse : Wire::Resent::serve),
+        dispatcher_(std::move(names), options, wire_) {}
 
   ~SessionImpl() override {
-    unmount();
-    if (!mountpoint_.empty()) fuse_session_unmount(session_.get());  // cut already: this frees what libfuse keeps of it
+    if (owns_mount_) unmount();
   }
 
   Result<void> create() {
-    const char* arguments[] = {"lazyfs", "-o", "ro,allow_other,default_permissions,fsname=lazyfs,subtype=lazyfs",
-                               nullptr};
-    fuse_args args{3, const_cast<char**>(arguments), 0};
+    prepare_kick_signal();
+    const char* arguments[] = {"lazyfs", nullptr};
+    fuse_args args{1, const_cast<char**>(arguments), 0};
     session_.reset(fuse_session_new(&args, &Dispatcher::operations(), sizeof(fuse_lowlevel_ops), &dispatcher_));
     fuse_opt_free_args(&args);
     if (!session_) return fail(ErrorCode::internal, "libfuse refused to make a session");
@@ -63,20 +94,35 @@ class SessionImpl final : public Session {
   }
 
   Result<void> mount_on(const std::filesystem::path& mountpoint) {
-    if (fuse_session_mount(session_.get(), mountpoint.c_str()) != 0) {
-      return fail(ErrorCode::unsupported,
-                  "cannot mount on {}: see the message above; `dsec doctor` tells what is missing",
-                  mountpoint.native());
-    }
+    Device device = TRY(mount_device(mountpoint));
+    owns_mount_ = true;
+    return begin_on(std::move(device));
+  }
+
+  // libfuse reads the INIT and answers it here, before there are threads; only then may requests come again.
+  Result<void> begin_on(Device device) {
+    const Fd copy(::fcntl(device.fd.get(), F_DUPFD_CLOEXEC, 0));
+    if (!copy.valid()) return fail_sys(errno, "copy a descriptor");
+    mountpoint_ = std::move(device.mountpoint);
     mounted_ = true;
-    mountpoint_ = mountpoint;
+    TRY(use(std::move(device.fd)));
+    wire_.give_init(std::move(device.init));
+    RequestBuffer buffer;
+    const int bytes = fuse_session_receive_buf(session_.get(), buffer.get());
+    if (bytes > 0) fuse_session_process_buf(session_.get(), buffer.get());
+    if (bytes <= 0 || fuse_session_exited(session_.get()) != 0) {
+      return fail(ErrorCode::unsupported, "{}: libfuse does not understand this kernel's INIT", mountpoint_.native());
+    }
+    if (options_.in_flight != SessionOptions::InFlight::none) TRY(ask_again(copy));
     return {};
   }
 
   Result<void> use(Fd fd) {
     static const fuse_custom_io kIo = {
-        .writev = [](int to, iovec* vectors, int count, void*) { return ::writev(to, vectors, count); },
-        .read = [](int from, void* bytes, std::size_t size, void*) { return ::read(from, bytes, size); },
+        .writev = [](int to, iovec* vectors, int count,
+                     void* self) { return static_cast<Dispatcher*>(self)->wire().write(to, vectors, count); },
+        .read = [](int from, void* bytes, std::size_t size,
+                   void* self) { return static_cast<Dispatcher*>(self)->wire().read(from, bytes, size); },
         .splice_receive = nullptr,
         .splice_send = nullptr,
     };
@@ -87,27 +133,38 @@ class SessionImpl final : public Session {
   }
 
   Result<void> run() override {
-    for (unsigned i = 0; i < options_.threads; ++i) start_worker();
+    for (unsigned i = 0; i < std::min<std::size_t>(options_.threads, kMaxThreads); ++i) start_worker();
+    if (mounted_) set_read_ahead();
     std::unique_lock lock(mutex_);
     while (running_ > 0) {
-      ended_.wait_for(lock, kWatchPeriod);
+      ended_.wait_for(lock, leaving_ ? std::chrono::milliseconds(kKickPeriod) : kWatchPeriod);
       const std::size_t stuck = dispatcher_.watchdog().check(Watchdog::Clock::now());
+      lend_turns(Clock::now());
       // Threads that hang in the store must not keep what is cached from being served.
-      const bool serving = fuse_session_exited(session_.get()) == 0;
+      const bool serving = fuse_session_exited(session_.get()) == 0 && !leaving_;
       while (serving && running_ < options_.threads + stuck && running_ < kMaxThreads) start_worker_locked();
-      if (serving && mounted_ && !tuned_) tune_read_ahead(lock);
+      if (leaving_) kick_workers();
     }
     lock.unlock();
-    for (std::thread& worker : workers_) worker.join();
+    for (Worker& worker : workers_) worker.thread.join();
     workers_.clear();
     return {};
   }
 
   void unmount() override {
     fuse_session_exit(session_.get());
-    // With MNT_FORCE the connection is cut: threads that wait for requests return, and nobody waits for answers. (That
-    // of libfuse closes the descriptor below the waiting threads.)
-    if (mounted_.exchange(false)) ::umount2(mountpoint_.c_str(), MNT_FORCE | MNT_DETACH | UMOUNT_NOFOLLOW);
+    // The connection is cut: threads that wait for requests return, and nobody waits for answers. Where we have no
+    // right to cut, the threads are called back.
+    if (mounted_.exchange(false)) unmount_device(mountpoint_);
+    leave();
+  }
+
+  Drained drain(std::chrono::milliseconds patience) override {
+    mounted_ = false;  // others go on with it
+    leave();
+    std::unique_lock lock(mutex_);
+    const bool all = ended_.wait_for(lock, patience, [this] { return running_ == 0; });
+    return all ? Drained::yes : Drained::no;
   }
 
   void forget_root_entry(const std::string& name) override {
@@ -115,8 +172,32 @@ class SessionImpl final : public Session {
   }
 
   [[nodiscard]] const RequestCounts& counts() const override { return dispatcher_.counts(); }
+  [[nodiscard]] const RequestStats& stats() const override { return dispatcher_.stats(); }
+  [[nodiscard]] std::vector<InFlight> requests_in_flight() const override { return dispatcher_.requests_in_flight(); }
 
  private:
+  struct Worker {
+    std::atomic<bool> waiting = false;            // for a request
+    std::atomic<Clock::time_point> busy_since{};  // with a request and the turn to read; zero when not
+    bool lent = false;                            // guarded by mutex_, as is the next: another turn was made for it
+    bool running = true;
+    std::thread thread;
+  };
+
+  void leave() {
+    const std::lock_guard lock(mutex_);
+    leaving_ = true;
+    turns_.stop();
+    ended_.notify_all();
+  }
+
+  // A signal that comes just before the read is lost, hence again and again. With mutex_ held.
+  void kick_workers() {
+    for (Worker& worker : workers_) {
+      if (worker.running && worker.waiting) ::pthread_kill(worker.thread.native_handle(), kKickSignal);
+    }
+  }
+
   void start_worker() {
     const std::lock_guard lock(mutex_);
     start_worker_locked();
@@ -124,53 +205,106 @@ class SessionImpl final : public Session {
 
   void start_worker_locked() {
     ++running_;
-    workers_.emplace_back([this] {
-      serve();
+    Worker& worker = workers_.emplace_back();
+    worker.thread = std::thread([this, &worker] {
+      serve(worker);
       const std::lock_guard lock(mutex_);
+      worker.running = false;
       --running_;
       ended_.notify_all();
     });
   }
 
-  void serve() {
+  void serve(Worker& worker) {
     RequestBuffer buffer;
-    while (fuse_session_exited(session_.get()) == 0) {
-      const int bytes = fuse_session_receive_buf(session_.get(), buffer.get());
-      if (bytes == -EINTR || bytes == -EAGAIN) continue;
-      if (bytes <= 0) break;  // unmounted, or the peer is gone
-      fuse_session_process_buf(session_.get(), buffer.get());
-    }
-    fuse_session_exit(session_.get());
-  }
-
-  // INIT cannot raise the read-ahead above the bdi's 128 KiB; writing it afterwards does. stat() of the mount needs an
-  // answer from our own threads, so it is done without the lock, once they run.
-  void tune_read_ahead(std::unique_lock<std::mutex>& lock) {
-    tuned_ = true;
-    lock.unlock();
-    struct stat st {};
-    if (::stat(mountpoint_.c_str(), &st) == 0) {
-      const std::string path = fmt::format("/sys/class/bdi/{}:{}/read_ahead_kb", major(st.st_dev), minor(st.st_dev));
-      const std::string value = std::to_string(options_.read_ahead_kb);
-      auto file = open_file(path, O_WRONLY);
-      if (!file || !write_all(*file, as_bytes(value))) {
-        log(LogLevel::debug, "read_ahead_not_set", {{"path", path}});
+    while (fuse_session_exited(session_.get()) == 0 && turns_.take()) {
+      Turn turn(turns_);
+      while (turn.is_held() && fuse_session_exited(session_.get()) == 0) {
+        const int bytes = receive(worker, buffer, turn);
+        if (bytes == -EINTR || bytes == -EAGAIN) {
+          if (leaving_) return;
+          continue;
+        }
+        if (bytes <= 0) return stop_serving();  // unmounted, or the peer is gone
+        worker.busy_since = Clock::now();
+        fuse_session_process_buf(session_.get(), buffer.get());
+        worker.busy_since = Clock::time_point{};
       }
     }
-    lock.lock();
+    stop_serving();
+  }
+
+  void stop_serving() {
+    if (leaving_ && fuse_session_exited(session_.get()) == 0) return;
+    fuse_session_exit(session_.get());
+    turns_.stop();
+  }
+
+  // As fuse_session_receive_buf(); -EAGAIN when the turn was given up instead, since others read as well.
+  int receive(Worker& worker, RequestBuffer& buffer, Turn& turn) {
+    const Clock::time_point ready_at = Clock::now();
+    if (!poll_for_request(ready_at) && turn.give_up_if_spare()) return -EAGAIN;
+    worker.waiting = true;
+    if (leaving_) return -EINTR;
+    const int bytes = fuse_session_receive_buf(session_.get(), buffer.get());
+    worker.waiting = false;
+    spin_.arrived(Clock::now() - ready_at);
+    return bytes;
+  }
+
+  // Whether there is a request, after polling for as long as it pays. Requests that are there at once again and again
+  // are more than one thread can serve.
+  bool poll_for_request(Clock::time_point start) {
+    pollfd polled{fuse_session_fd(session_.get()), POLLIN, 0};
+    if (::poll(&polled, 1, 0) > 0) {
+      if (++backlog_ % kBacklog == 0) turns_.widen();
+      return true;
+    }
+    backlog_ = 0;
+    const auto longest = spin_.now();
+    if (longest.count() == 0 || spinning_.exchange(true)) return false;
+    bool found = false;
+    while (!found && Clock::now() - start < longest) found = ::poll(&polled, 1, 0) > 0;
+    spinning_ = false;
+    return found;
+  }
+
+  // Turns that are not given back in time hold up everybody: another thread gets one. With mutex_ held.
+  void lend_turns(Clock::time_point now) {
+    for (Worker& worker : workers_) {
+      const Clock::time_point since = worker.busy_since;
+      const bool is_late = since != Clock::time_point{} && now - since > kWatchPeriod;
+      if (is_late && !worker.lent) turns_.lend();
+      worker.lent = is_late;
+    }
+  }
+
+  // INIT cannot raise the read-ahead above the bdi's 128 KiB; writing it afterwards does.
+  void set_read_ahead() {
+    const std::string path = fmt::format("/sys/class/bdi/{}/read_ahead_kb", device_number_of(mountpoint_));
+    auto file = open_file(path, O_WRONLY);
+    if (!file || !write_all(*file, as_bytes(std::to_string(options_.read_ahead_kb)))) {
+      log(LogLevel::debug, "read_ahead_not_set", {{"path", path}});
+    }
   }
 
   SessionOptions options_;
+  Turns turns_;
+  SpinBudget spin_;
+  std::atomic<bool> spinning_ = false;  // one at a time
+  std::atomic<unsigned> backlog_ = 0;   // requests that were there at once, one after the other
+  Wire wire_;
   Dispatcher dispatcher_;
   std::unique_ptr<fuse_session, SessionDeleter> session_;
   std::filesystem::path mountpoint_;
+  bool owns_mount_ = false;
   std::atomic<bool> mounted_ = false;
-  bool tuned_ = false;
+  std::atomic<bool> leaving_ = false;
 
   std::mutex mutex_;
   std::condition_variable ended_;
-  std::size_t running_ = 0;           // guarded by mutex_
-  std::vector<std::thread> workers_;  // guarded by mutex_
+  std::size_t running_ = 0;    // guarded by mutex_
+  std::list<Worker> workers_;  // guarded by mutex_
 };
 
 }  // namespace
@@ -180,6 +314,14 @@ Result<std::unique_ptr<Session>> Session::mount(std::shared_ptr<const tree::Name
   auto session = std::make_unique<SessionImpl>(std::move(names), options);
   TRY(session->create());
   TRY(session->mount_on(mountpoint));
+  return session;
+}
+
+Result<std::unique_ptr<Session>> Session::go_on(std::shared_ptr<const tree::Namespace> names, Device device,
+                                                SessionOptions options) {
+  auto session = std::make_unique<SessionImpl>(std::move(names), options);
+  TRY(session->create());
+  TRY(session->begin_on(std::move(device)));
   return session;
 }
 

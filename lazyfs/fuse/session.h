@@ -11,6 +11,8 @@
 #include "base/fd.h"
 #include "base/metrics.h"
 #include "base/result.h"
+#include "fuse/device.h"
+#include "fuse/observe.h"
 #include "tree/namespace.h"
 
 namespace dsec::fuse {
@@ -28,6 +30,19 @@ struct SessionOptions {
   // A read that has no answer by then gets EIO, whatever its thread is stuck in.
   std::chrono::milliseconds request_deadline{60000};
   unsigned read_ahead_kb = 1024;
+  // How long a thread polls for the next request before it sleeps, while requests follow each other that closely; 0:
+  // never. See docs/performance.md.
+  std::chrono::microseconds busy_poll{50};
+  // Requests that a predecessor on the same device took and did not answer.
+  enum class InFlight {
+    none,    // there are none, or the kernel cannot send them again
+    serve,   // are asked for again, and served
+    refuse,  // are asked for again, and answered EIO: one of them may be what its predecessors died of
+  } in_flight = InFlight::none;
+  // Gets an event for each answer; null: nobody.
+  std::shared_ptr<RequestTap> tap = nullptr;
+  // For user.lazyfs.cached; null: there is no such xattr.
+  tree::Whereabouts where = nullptr;
 };
 
 // One mounted (or, for tests, connected) session. Everything is cached by the kernel for as long as it likes: the tree
@@ -40,6 +55,10 @@ class Session {
   // fusermount3. `names` is shared with whoever attaches environments.
   static Result<std::unique_ptr<Session>> mount(std::shared_ptr<const tree::Namespace> names,
                                                 const std::filesystem::path& mountpoint, SessionOptions options);
+  // Serves a device that a keeper mounted; a predecessor may have served it. What INIT settled stays as the first
+  // server settled it. `unsupported` when in-flight requests are wanted and the kernel cannot send them again.
+  static Result<std::unique_ptr<Session>> go_on(std::shared_ptr<const tree::Namespace> names, Device device,
+                                                SessionOptions options);
   // Speaks the protocol over a connected descriptor (a SOCK_SEQPACKET socket) instead of /dev/fuse.
   static Result<std::unique_ptr<Session>> connect(std::shared_ptr<const tree::Namespace> names, Fd fd,
                                                   SessionOptions options);
@@ -48,10 +67,18 @@ class Session {
   virtual Result<void> run() = 0;
   // Unmounts and makes run() return. Who still uses the mount gets ENOTCONN: nobody is left waiting. From any thread.
   virtual void unmount() = 0;
+  // Takes no more requests, answers those taken and makes run() return; the mount stays for a successor, and so do
+  // requests that come meanwhile. `no` when some are still not answered after `patience`: run() returns with the last.
+  // From any thread.
+  enum class Drained { no, yes };
+  virtual Drained drain(std::chrono::milliseconds patience) = 0;
   // Makes the kernel forget a name in the root, after its environment was detached.
   virtual void forget_root_entry(const std::string& name) = 0;
 
   [[nodiscard]] virtual const RequestCounts& counts() const = 0;
+  [[nodiscard]] virtual const RequestStats& stats() const = 0;
+  // Requests that may wait for the store, oldest first. Those that only look at metadata on this node are not listed.
+  [[nodiscard]] virtual std::vector<dsec::fuse::InFlight> requests_in_flight() const = 0;
 };
 
 }  // namespace dsec::fuse

@@ -2,24 +2,32 @@
 // Where chunks come from: one interface, everything else a decorator.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <memory>
 
 #include "base/bytes.h"
+#include "base/deadline.h"
 #include "base/digest.h"
 #include "base/result.h"
 #include "format/chunk.h"
 
 namespace dsec::store {
 
-using Deadline = std::chrono::steady_clock::time_point;
+using dsec::Deadline;
+
+// Whether somebody waits for it. What is fetched ahead gives way to what is waited for.
+enum class Urgency : std::uint8_t { demand, prefetch };
+
+// Whether copies on this node will do. `from_store` is asked for when a copy turned out to be wrong.
+enum class Freshness : std::uint8_t { any_copy, from_store };
 
 // Which chunk or recipe is wanted, where it should be, and for whom.
 struct ChunkRequest {
   Digest digest;
   format::ChunkLocation location;
   Digest layer;  // for messages
+  Urgency urgency = Urgency::demand;
+  Freshness freshness = Freshness::any_copy;
 };
 
 enum class Origin { memory, cache, store };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What can be wrapped around a ChunkSource. The usual stack, from the reader down:
-//   memory cache -> merge -> meter -> verify -> retry -> directory
+//   memory cache -> merge -> meter -> verify -> retry -> pack chunks -> node cache -> pack files
 #pragma once
 
 #include <chrono>
@@ -13,13 +13,27 @@
 
 namespace dsec::store {
 
-// Compares every chunk with its digest. Wrong bytes are fetched once more, since a disk or network may have erred in
-// passing; then they are `corrupt`, with chunk, pack and layer in the message and in one log line ("chunk_corrupt").
-std::unique_ptr<ChunkSource> verify(std::unique_ptr<ChunkSource> inner);
+struct FetchMeter {
+  Counter fetches;
+  Counter failures;
+  Counter store_bytes;
+  Counter plain_bytes;
+  Counter merged_waits;  // chunks that somebody else was fetching already
+  Counter retries;       // fetches made again, since the store failed
+  Counter wrong_bytes;   // fetches whose bytes were not those of the digest
+  Counter corrupt;       // chunks that were given up for that
+};
+
+// Compares every chunk with its digest. Wrong bytes are fetched once more, from the store itself, since a disk or
+// network may have erred in passing or a copy on this node may have rotted; then they are `corrupt`, with chunk, pack
+// and layer in the message and in one log line ("chunk_corrupt").
+std::unique_ptr<ChunkSource> verify(std::unique_ptr<ChunkSource> inner, std::shared_ptr<FetchMeter> meter = nullptr);
 
 // One fetch of a digest at a time: who asks for a chunk that is on its way waits for that fetch, until its own
-// deadline, and shares the result, also when it is an error. Only the first caller's result carries store_bytes.
-std::unique_ptr<ChunkSource> merge_in_flight(std::unique_ptr<ChunkSource> inner);
+// deadline, and shares the result, also when it is an error. Only the first caller's result carries store_bytes. Demand
+// does not wait for a fetch that was begun ahead of need: it asks below by itself.
+std::unique_ptr<ChunkSource> merge_in_flight(std::unique_ptr<ChunkSource> inner,
+                                             std::shared_ptr<FetchMeter> meter = nullptr);
 
 struct RetryPolicy {
   int attempts = 4;  // in all
@@ -30,19 +44,24 @@ struct RetryPolicy {
 };
 // Repeats what may pass: `io`, `unavailable` and `not_found` (a network file system that is coming back says ENOENT or
 // ESTALE). Pauses double. Never starts an attempt after the deadline; the last error is returned.
-std::unique_ptr<ChunkSource> retry(std::unique_ptr<ChunkSource> inner, RetryPolicy policy);
+std::unique_ptr<ChunkSource> retry(std::unique_ptr<ChunkSource> inner, RetryPolicy policy,
+                                   std::shared_ptr<FetchMeter> meter = nullptr);
 
-struct FetchMeter {
-  Counter fetches;
-  Counter failures;
-  Counter store_bytes;
-  Counter plain_bytes;
-};
-// Counts what passes. `meter` is shared with whoever reads it.
+// Counts what passes: the first four of the meter. It is shared with whoever reads it; the other decorators count
+// theirs in the one they are given.
 std::unique_ptr<ChunkSource> metered(std::unique_ptr<ChunkSource> inner, std::shared_ptr<FetchMeter> meter);
 
-// Keeps up to `capacity_bytes` of decoded chunks, least recently used out first. Chunks in use stay alive with their
-// users. A capacity of 0 keeps nothing.
-std::unique_ptr<ChunkSource> memory_cached(std::unique_ptr<ChunkSource> inner, std::size_t capacity_bytes);
+// Chunks in memory, least recently used out first. Chunks in use stay alive with their users.
+class MemoryCache : public ChunkSource {
+ public:
+  // Not a use of it.
+  [[nodiscard]] virtual bool has(const Digest& digest) = 0;
+  // Forgets a chunk, or all. Returns the bytes that were held for it.
+  virtual std::uint64_t drop(const Digest& digest) = 0;
+  virtual std::uint64_t drop_all() = 0;
+  [[nodiscard]] virtual std::uint64_t used_bytes() = 0;
+};
+// Keeps up to `capacity_bytes` of decoded chunks; 0 keeps nothing.
+std::unique_ptr<MemoryCache> memory_cached(std::unique_ptr<ChunkSource> inner, std::size_t capacity_bytes);
 
 }  // namespace dsec::store

@@ -32,6 +32,23 @@ class Shard {
     }
   }
 
+  std::uint64_t drop(const Digest& digest) {
+    const auto found = places_.find(digest);
+    if (found == places_.end()) return 0;
+    const std::size_t bytes = found->second->bytes->size();
+    used_ -= bytes;
+    order_.erase(found->second);
+    places_.erase(found);
+    return bytes;
+  }
+  std::uint64_t drop_all() {
+    places_.clear();
+    order_.clear();
+    return std::exchange(used_, 0);
+  }
+  [[nodiscard]] bool has(const Digest& digest) const { return places_.find(digest) != places_.end(); }
+  [[nodiscard]] std::size_t used_bytes() const { return used_; }
+
  private:
   struct Item {
     Digest digest;
@@ -42,21 +59,35 @@ class Shard {
   std::size_t used_ = 0;
 };
 
-class MemoryCacheSource final : public ChunkSource {
+class MemoryCacheSource final : public MemoryCache {
  public:
   MemoryCacheSource(std::unique_ptr<ChunkSource> inner, std::size_t capacity)
       : inner_(std::move(inner)), shard_capacity_(capacity / kShards) {}
 
   Result<Chunk> fetch(const ChunkRequest& request, Deadline deadline) override {
-    Guarded<Shard>& shard = shards_[request.digest.bytes[0] % kShards];
+    Guarded<Shard>& shard = shard_of(request.digest);
     if (auto bytes = shard.lock()->find(request.digest)) return Chunk{std::move(bytes), Origin::memory, 0};
     auto chunk = inner_->fetch(request, deadline);
     if (chunk) shard.lock()->insert(request.digest, chunk->bytes, shard_capacity_);
     return chunk;
   }
 
+  bool has(const Digest& digest) override { return shard_of(digest).lock()->has(digest); }
+  std::uint64_t drop(const Digest& digest) override { return shard_of(digest).lock()->drop(digest); }
+  std::uint64_t drop_all() override {
+    std::uint64_t bytes = 0;
+    for (auto& shard : shards_) bytes += shard.lock()->drop_all();
+    return bytes;
+  }
+  std::uint64_t used_bytes() override {
+    std::uint64_t bytes = 0;
+    for (auto& shard : shards_) bytes += shard.lock()->used_bytes();
+    return bytes;
+  }
+
  private:
   static constexpr std::size_t kShards = 16;
+  Guarded<Shard>& shard_of(const Digest& digest) { return shards_[digest.bytes[0] % kShards]; }
   std::unique_ptr<ChunkSource> inner_;
   std::size_t shard_capacity_;
   std::array<Guarded<Shard>, kShards> shards_;
@@ -64,7 +95,7 @@ class MemoryCacheSource final : public ChunkSource {
 
 }  // namespace
 
-std::unique_ptr<ChunkSource> memory_cached(std::unique_ptr<ChunkSource> inner, std::size_t capacity_bytes) {
+std::unique_ptr<MemoryCache> memory_cached(std::unique_ptr<ChunkSource> inner, std::size_t capacity_bytes) {
   return std::make_unique<MemoryCacheSource>(std::move(inner), capacity_bytes);
 }
 

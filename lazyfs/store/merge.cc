@@ -4,6 +4,7 @@
 
 #include "base/guarded.h"
 #include "store/decorators.h"
+#include "store/read_cost.h"
 
 namespace dsec::store {
 
@@ -11,19 +12,24 @@ namespace {
 
 class MergeSource final : public ChunkSource {
  public:
-  explicit MergeSource(std::unique_ptr<ChunkSource> inner) : inner_(std::move(inner)) {}
+  MergeSource(std::unique_ptr<ChunkSource> inner, std::shared_ptr<FetchMeter> meter)
+      : inner_(std::move(inner)), meter_(std::move(meter)) {}
 
   Result<Chunk> fetch(const ChunkRequest& request, Deadline deadline) override {
     auto flights = flights_.lock();
     const auto [place, is_first] = flights->try_emplace(request.digest);
-    if (is_first) place->second = std::make_shared<Flight>();
+    if (is_first) place->second = std::make_shared<Flight>(request.urgency);
     const std::shared_ptr<Flight> flight = place->second;
     flights.unlock();
+    // What is fetched ahead may stand in a queue behind other demand.
+    if (!is_first && flight->urgency > request.urgency) return inner_->fetch(request, deadline);
     return is_first ? lead(request, deadline, *flight) : follow(request, deadline, *flight);
   }
 
  private:
   struct Flight {
+    explicit Flight(Urgency asked) : urgency(asked) {}
+    const Urgency urgency;
     Guarded<std::optional<Result<Chunk>>> outcome;
   };
 
@@ -35,7 +41,9 @@ class MergeSource final : public ChunkSource {
     return outcome;
   }
 
-  static Result<Chunk> follow(const ChunkRequest& request, Deadline deadline, Flight& flight) {
+  Result<Chunk> follow(const ChunkRequest& request, Deadline deadline, Flight& flight) {
+    if (meter_) meter_->merged_waits.add();
+    const StageScope stage(Stage::merge);
     auto outcome = flight.outcome.lock();
     if (!outcome.wait_until(deadline, [&] { return outcome->has_value(); })) {
       return fail(ErrorCode::timeout, "chunk {} did not arrive in time", request.digest.hex());
@@ -46,13 +54,14 @@ class MergeSource final : public ChunkSource {
   }
 
   std::unique_ptr<ChunkSource> inner_;
+  std::shared_ptr<FetchMeter> meter_;
   Guarded<std::unordered_map<Digest, std::shared_ptr<Flight>>> flights_;
 };
 
 }  // namespace
 
-std::unique_ptr<ChunkSource> merge_in_flight(std::unique_ptr<ChunkSource> inner) {
-  return std::make_unique<MergeSource>(std::move(inner));
+std::unique_ptr<ChunkSource> merge_in_flight(std::unique_ptr<ChunkSource> inner, std::shared_ptr<FetchMeter> meter) {
+  return std::make_unique<MergeSource>(std::move(inner), std::move(meter));
 }
 
 }  // namespace dsec::store

@@ -3,7 +3,9 @@
 #include <thread>
 
 #include "base/log.h"
+#include "base/waiting.h"
 #include "store/decorators.h"
+#include "store/read_cost.h"
 
 namespace dsec::store {
 
@@ -15,8 +17,8 @@ bool may_pass(ErrorCode code) {
 
 class RetrySource final : public ChunkSource {
  public:
-  RetrySource(std::unique_ptr<ChunkSource> inner, RetryPolicy policy)
-      : inner_(std::move(inner)), policy_(std::move(policy)) {
+  RetrySource(std::unique_ptr<ChunkSource> inner, RetryPolicy policy, std::shared_ptr<FetchMeter> meter)
+      : inner_(std::move(inner)), policy_(std::move(policy)), meter_(std::move(meter)) {
     if (!policy_.sleep) policy_.sleep = [](std::chrono::milliseconds pause) { std::this_thread::sleep_for(pause); };
   }
 
@@ -27,6 +29,9 @@ class RetrySource final : public ChunkSource {
       const bool last = attempt >= policy_.attempts || std::chrono::steady_clock::now() + pause >= deadline;
       if (chunk || last || !may_pass(chunk.error().code)) return chunk;
       log(LogLevel::warn, "chunk_retry", {{"chunk", request.digest.hex()}, {"reason", chunk.error().message}});
+      about_to_wait();
+      if (meter_) meter_->retries.add();
+      const StageScope stage(Stage::retry);
       policy_.sleep(pause);
       pause = std::min(pause * 2, policy_.longest_pause);
     }
@@ -35,12 +40,14 @@ class RetrySource final : public ChunkSource {
  private:
   std::unique_ptr<ChunkSource> inner_;
   RetryPolicy policy_;
+  std::shared_ptr<FetchMeter> meter_;
 };
 
 }  // namespace
 
-std::unique_ptr<ChunkSource> retry(std::unique_ptr<ChunkSource> inner, RetryPolicy policy) {
-  return std::make_unique<RetrySource>(std::move(inner), std::move(policy));
+std::unique_ptr<ChunkSource> retry(std::unique_ptr<ChunkSource> inner, RetryPolicy policy,
+                                   std::shared_ptr<FetchMeter> meter) {
+  return std::make_unique<RetrySource>(std::move(inner), std::move(policy), std::move(meter));
 }
 
 }  // namespace dsec::store

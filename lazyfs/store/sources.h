@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The chunk sources themselves.
+// The chunk sources themselves, and the packs below them.
 #pragma once
 
 #include <cstddef>
@@ -7,12 +7,24 @@
 
 #include "io/read_engine.h"
 #include "store/chunk_source.h"
+#include "store/pack_reader.h"
 #include "store/store.h"
 
 namespace dsec::store {
 
-// Reads from the packs of a directory store. At most `max_open_packs` descriptors are kept, least recently used closed
-// first. Not verified: wrap it in verify().
+// The pack files of a directory store, each range read as it is asked for. At most `max_open_packs` descriptors are
+// kept, least recently used closed first; a pack is opened anew after a failed read.
+std::unique_ptr<PackReader> pack_files(Store store, std::shared_ptr<io::ReadEngine> engine,
+                                       std::size_t max_open_packs = 256);
+
+// Lets demand go first: at most `max_prefetch` of the reads ahead of need run at a time, and none begins beside demand
+// before it has waited for half a second. The node cache does so by itself.
+std::unique_ptr<PackReader> prioritized(std::shared_ptr<PackReader> inner, unsigned max_prefetch);
+
+// The chunks of packs, decoded. Not verified: wrap it in verify().
+std::unique_ptr<ChunkSource> pack_chunks(std::shared_ptr<PackReader> packs);
+
+// pack_chunks() of pack_files().
 std::unique_ptr<ChunkSource> directory_source(Store store, std::shared_ptr<io::ReadEngine> engine,
                                               std::size_t max_open_packs = 256);
 

@@ -8,13 +8,15 @@ namespace {
 
 class VerifySource final : public ChunkSource {
  public:
-  explicit VerifySource(std::unique_ptr<ChunkSource> inner) : inner_(std::move(inner)) {}
+  VerifySource(std::unique_ptr<ChunkSource> inner, std::shared_ptr<FetchMeter> meter)
+      : inner_(std::move(inner)), meter_(std::move(meter)) {}
 
   Result<Chunk> fetch(const ChunkRequest& request, Deadline deadline) override {
     std::string reason;
     std::uint64_t store_bytes = 0;
+    ChunkRequest asked = request;
     for (int attempt = 0; attempt < 2; ++attempt) {
-      auto chunk = inner_->fetch(request, deadline);
+      auto chunk = inner_->fetch(asked, deadline);
       if (!chunk && chunk.error().code != ErrorCode::corrupt) return chunk;
       if (chunk) {
         store_bytes += chunk->store_bytes;
@@ -23,8 +25,11 @@ class VerifySource final : public ChunkSource {
           return chunk;
         }
       }
+      if (meter_) meter_->wrong_bytes.add();
       reason = chunk ? "its bytes do not have its digest" : chunk.error().message;
+      asked.freshness = Freshness::from_store;
     }
+    if (meter_) meter_->corrupt.add();
     const std::string chunk_hex = request.digest.hex();
     const std::string pack_hex = request.location.pack.hex();
     log(LogLevel::error, "chunk_corrupt",
@@ -39,12 +44,13 @@ class VerifySource final : public ChunkSource {
 
  private:
   std::unique_ptr<ChunkSource> inner_;
+  std::shared_ptr<FetchMeter> meter_;
 };
 
 }  // namespace
 
-std::unique_ptr<ChunkSource> verify(std::unique_ptr<ChunkSource> inner) {
-  return std::make_unique<VerifySource>(std::move(inner));
+std::unique_ptr<ChunkSource> verify(std::unique_ptr<ChunkSource> inner, std::shared_ptr<FetchMeter> meter) {
+  return std::make_unique<VerifySource>(std::move(inner), std::move(meter));
 }
 
 }  // namespace dsec::store

@@ -17,6 +17,10 @@ tl::unexpected<Error> damaged(const store::Layer& layer, const Digest& object, s
   return fail(ErrorCode::corrupt, "object {} of layer {}: {}", object.hex(), layer.digest().hex(), why);
 }
 
+void tell(ReadObserver* observer, const Digest& digest) {
+  if (observer != nullptr) observer->used(digest);
+}
+
 // What a map that is out of date leads to: no such pack, or something else in that place.
 bool is_misplaced(const Error& error) { return error.code == ErrorCode::not_found || error.code == ErrorCode::corrupt; }
 
@@ -72,32 +76,40 @@ void ContentReader::cache_recipe(const Digest& object, std::shared_ptr<const Rec
   }
 }
 
-Result<ContentReader::Object> ContentReader::open(const store::Layer& layer, const Digest& object, std::uint64_t size,
+Result<ContentReader::Object> ContentReader::open(const store::Layer& layer, const Digest& object,
                                                   store::Deadline deadline, Counter& fetched) {
-  if (auto recipe = cached_recipe(object)) {
-    if (recipe->size != size) return damaged(layer, object, "its size is not that of the file");
-    return Object{nullptr, std::move(recipe)};
-  }
+  if (auto recipe = cached_recipe(object)) return Object{nullptr, std::move(recipe)};
   auto bytes = TRY(fetch(layer, object, deadline, fetched));
-  if (!format::looks_like_recipe(*bytes)) {
-    if (bytes->size() != size) return damaged(layer, object, "its size is not that of the file");
-    return Object{std::move(bytes), nullptr};
-  }
+  if (!format::looks_like_recipe(*bytes)) return Object{std::move(bytes), nullptr};
   auto parsed = format::read_recipe(*bytes);
   if (!parsed) return damaged(layer, object, parsed.error().message);
-  if (parsed->size != size) return damaged(layer, object, "its recipe has not the size of the file");
   auto recipe = std::make_shared<const Recipe>(std::move(*parsed));
   cache_recipe(object, recipe);
   return Object{nullptr, std::move(recipe)};
 }
 
+Result<ContentReader::Object> ContentReader::open_sized(const store::Layer& layer, const Digest& object,
+                                                        std::uint64_t size, store::Deadline deadline,
+                                                        Counter& fetched) {
+  Object opened = TRY(open(layer, object, deadline, fetched));
+  if (opened.size() != size) return damaged(layer, object, "its size is not that of the file");
+  return opened;
+}
+
+Result<std::uint64_t> ContentReader::size(const store::Layer& layer, const Digest& object, store::Deadline deadline,
+                                          Counter& fetched, ReadObserver* observer) {
+  tell(observer, object);
+  return TRY(open(layer, object, deadline, fetched)).size();
+}
+
 Result<std::vector<Slice>> ContentReader::read(const store::Layer& layer, const Digest& object, std::uint64_t size,
                                                std::uint64_t offset, std::size_t length, store::Deadline deadline,
-                                               Counter& fetched) {
+                                               Counter& fetched, ReadObserver* observer) {
   std::vector<Slice> slices;
   if (offset >= size || length == 0) return slices;
   const std::uint64_t end = offset + std::min<std::uint64_t>(length, size - offset);
-  const Object opened = TRY(open(layer, object, size, deadline, fetched));
+  tell(observer, object);
+  const Object opened = TRY(open_sized(layer, object, size, deadline, fetched));
   if (opened.whole) {
     slices.push_back({opened.whole, offset, end - offset});
     return slices;
@@ -109,6 +121,7 @@ Result<std::vector<Slice>> ContentReader::read(const store::Layer& layer, const 
     const std::size_t count = std::min<std::uint64_t>(part.bytes - inside, end - offset);
     std::shared_ptr<const Bytes> chunk;
     if (!part.is_hole()) {
+      tell(observer, part.chunk);
       chunk = TRY(fetch(layer, part.chunk, deadline, fetched));
       if (chunk->size() != part.bytes) return damaged(layer, object, "a chunk has not the size that its recipe says");
     }
@@ -119,9 +132,11 @@ Result<std::vector<Slice>> ContentReader::read(const store::Layer& layer, const 
 }
 
 Result<std::uint64_t> ContentReader::seek(const store::Layer& layer, const Digest& object, std::uint64_t size,
-                                          std::uint64_t offset, Seek what, store::Deadline deadline, Counter& fetched) {
+                                          std::uint64_t offset, Seek what, store::Deadline deadline, Counter& fetched,
+                                          ReadObserver* observer) {
   if (offset >= size) return tl::unexpected(Error{ErrorCode::not_found, "past the end", ENXIO});
-  const Object opened = TRY(open(layer, object, size, deadline, fetched));
+  tell(observer, object);
+  const Object opened = TRY(open_sized(layer, object, size, deadline, fetched));
   if (opened.whole) return what == Seek::data ? offset : size;
   const auto& parts = opened.recipe->parts;
   for (std::size_t i = opened.recipe->part_at(offset); i < parts.size(); ++i) {

@@ -31,16 +31,18 @@ EnvTree::EnvTree(const Digest& env, XattrView view, std::vector<std::shared_ptr<
 
 Result<std::shared_ptr<const EnvTree>> EnvTree::create(const Digest& env, XattrView view,
                                                        std::vector<std::shared_ptr<const store::Layer>> layers,
-                                                       SlotTable& slots) {
+                                                       SlotTable& slots, Sharing sharing) {
   auto tree = std::shared_ptr<EnvTree>(new EnvTree(env, view, std::move(layers)));
+  tree->sharing_ = sharing;
   std::map<Digest, std::uint32_t> occurrences;
-  const auto view_number = static_cast<std::uint32_t>(view);
+  const bool is_private = sharing == Sharing::none;
+  const auto view_number = static_cast<std::uint32_t>(view) + (is_private ? SlotKey::kPrivateView : 0);
   for (std::uint32_t i = 0; i < tree->layers_.size(); ++i) {
     const store::Layer& layer = *tree->layers_[i];
     const std::uint32_t occurrence = occurrences[layer.digest()]++;
     LayerSlots own;
-    own.shared = TRY(slots.number({SlotKey::Kind::layer, layer.digest(), occurrence, 0}));
     own.pure = TRY(slots.number({SlotKey::Kind::pure, env, i, view_number}));
+    own.shared = is_private ? own.pure : TRY(slots.number({SlotKey::Kind::layer, layer.digest(), occurrence, 0}));
     own.merged = TRY(slots.number({SlotKey::Kind::merged, env, i, view_number}));
     tree->slots_.push_back(own);
     tree->has_xattrs_ = tree->has_xattrs_ || layer.view().has_visible_xattrs();

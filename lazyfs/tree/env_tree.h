@@ -45,15 +45,20 @@ using Listing = std::vector<ListedEntry>;  // sorted by name, without "." and ".
 // `corrupt` for damaged images, `io` with ESTALE for a node that is none of this environment's.
 class EnvTree {
  public:
+  // Whether files have the numbers, and so the page cache, of all environments with their layer. With `none` every node
+  // is of this tree alone: who reads it is seen to, whatever others have read.
+  enum class Sharing : std::uint8_t { layers, none };
+
   // `layers` from bottom to top. Asks the slot table for the environment's slots.
   static Result<std::shared_ptr<const EnvTree>> create(const Digest& env, format::XattrView view,
                                                        std::vector<std::shared_ptr<const store::Layer>> layers,
-                                                       SlotTable& slots);
+                                                       SlotTable& slots, Sharing sharing = Sharing::layers);
 
   [[nodiscard]] const Digest& digest() const { return digest_; }
   [[nodiscard]] format::XattrView xattr_view() const { return view_; }
   [[nodiscard]] const std::vector<std::shared_ptr<const store::Layer>>& layers() const { return layers_; }
   [[nodiscard]] bool has_xattrs() const { return has_xattrs_; }
+  [[nodiscard]] Sharing sharing() const { return sharing_; }
 
   // Slots of each layer: files shared with other environments, pure directories and own files, merged directories.
   struct LayerSlots {
@@ -108,6 +113,7 @@ class EnvTree {
   format::XattrView view_;
   std::vector<std::shared_ptr<const store::Layer>> layers_;
   std::vector<LayerSlots> slots_;
+  Sharing sharing_ = Sharing::layers;
   bool has_xattrs_ = false;
   Components root_;
 

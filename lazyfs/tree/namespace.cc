@@ -25,13 +25,22 @@ FileType type_of_hint(std::uint8_t hint) {
 }  // namespace
 
 void Namespace::set_slots(State& state, const std::shared_ptr<const EnvTree>& env) {
+  const bool is_private = env->sharing() == EnvTree::Sharing::none;
+  const auto own_observers = std::make_shared<ReadObservers>();
   for (std::uint32_t i = 0; i < env->layers().size(); ++i) {
     const EnvTree::LayerSlots& slots = env->slots()[i];
-    auto& meter = state.meters[env->layers()[i]->digest()];
-    if (!meter) meter = std::make_shared<LayerMeter>();
-    state.slots[slots.shared] = {env, i, SlotKey::Kind::layer, meter};
-    state.slots[slots.pure] = {env, i, SlotKey::Kind::pure, meter};
-    state.slots[slots.merged] = {env, i, SlotKey::Kind::merged, meter};
+    const Digest& layer = env->layers()[i]->digest();
+    auto& meter = is_private ? state.privates[env->slots()[0].pure] : state.meters[layer];
+    if (!meter) meter = std::make_shared<ReadMeter>();
+    auto observers = own_observers;
+    if (!is_private) {
+      auto& known = state.observers[layer];
+      if (!known) known = std::make_shared<ReadObservers>();
+      observers = known;
+    }
+    state.slots[slots.shared] = {env, i, SlotKey::Kind::layer, meter, observers};
+    state.slots[slots.pure] = {env, i, SlotKey::Kind::pure, meter, observers};
+    state.slots[slots.merged] = {env, i, SlotKey::Kind::merged, meter, observers};
   }
 }
 
@@ -47,6 +56,7 @@ void Namespace::detach(const std::string& name) {
   if (found == state_.envs.end()) return;
   const std::shared_ptr<const EnvTree> gone = found->second;
   state_.envs.erase(found);
+  if (gone->sharing() == EnvTree::Sharing::none) state_.privates.erase(gone->slots()[0].pure);
   for (auto it = state_.slots.begin(); it != state_.slots.end();) {
     it = it->second.env == gone ? state_.slots.erase(it) : std::next(it);
   }
@@ -85,8 +95,10 @@ Attributes Namespace::root_attributes() const {
   return attributes;
 }
 
-Result<Attributes> Namespace::lookup(NodeId parent, std::string_view name) const {
+Result<Attributes> Namespace::lookup(NodeId parent, std::string_view name, store::Deadline deadline) const {
+  if (is_of_objects(parent)) return objects_->lookup(parent, name, deadline);
   if (parent == kRootNode) {
+    if (objects_ && name == kObjectsName) return objects_->attributes(kObjectsNode, deadline);
     const std::shared_lock lock(mutex_);
     const auto env = state_.envs.find(std::string(name));
     return env == state_.envs.end() ? absent() : env->second->root();
@@ -95,7 +107,8 @@ Result<Attributes> Namespace::lookup(NodeId parent, std::string_view name) const
   return found.target.env->lookup(found.place, found.directory_kind(), name);
 }
 
-Result<Attributes> Namespace::attributes(NodeId node) const {
+Result<Attributes> Namespace::attributes(NodeId node, store::Deadline deadline) const {
+  if (is_of_objects(node)) return objects_->attributes(node, deadline);
   if (node == kRootNode) return root_attributes();
   const Found found = TRY(find(node));
   Attributes attributes = TRY(found.target.env->attributes(found.place, found.directory_kind()));
@@ -117,7 +130,7 @@ Result<std::string> Namespace::symlink_target(NodeId node) const {
 }
 
 Result<format::Xattrs> Namespace::xattrs(NodeId node) const {
-  if (node == kRootNode) return format::Xattrs{};
+  if (node == kRootNode || is_of_objects(node)) return format::Xattrs{};
   const Found found = TRY(find(node));
   return found.target.env->xattrs(found.place);
 }
@@ -129,6 +142,10 @@ Result<std::shared_ptr<const DirectoryListing>> Namespace::open_directory(NodeId
   listing->names_ = {".", ".."};
   if (node == kRootNode) {
     for (std::string& name : attached()) listing->names_.push_back(std::move(name));
+    return std::shared_ptr<const DirectoryListing>(std::move(listing));
+  }
+  if (is_of_objects(node)) {
+    if (is_object_directory(node)) listing->parent_ = kObjectsNode;
     return std::shared_ptr<const DirectoryListing>(std::move(listing));
   }
   const Found found = TRY(find(node));
@@ -176,24 +193,57 @@ Result<Namespace::OpenFile> Namespace::open_file(NodeId node) const {
 
 Result<std::vector<Slice>> Namespace::read(NodeId file, std::uint64_t offset, std::size_t length,
                                            store::Deadline deadline) const {
+  if (is_of_objects(file)) return objects_->read(file, offset, length, deadline);
   const OpenFile open = TRY(open_file(file));
   const Target& target = open.found.target;
+  const store::CostScope scope;
   auto slices = TRY(reader_->read(*target.env->layers()[target.layer], open.object, open.size, offset, length, deadline,
-                                  target.meter->store_bytes));
+                                  target.meter->store_bytes, target.observers.get()));
   target.meter->reads.add();
+  target.meter->add(scope.cost());
   for (const Slice& slice : slices) target.meter->read_bytes.add(slice.length);
   return slices;
 }
 
 Result<std::uint64_t> Namespace::seek(NodeId file, std::uint64_t offset, ContentReader::Seek what,
                                       store::Deadline deadline) const {
+  if (is_of_objects(file)) return objects_->seek(file, offset, what, deadline);
   const OpenFile open = TRY(open_file(file));
   const Target& target = open.found.target;
   return reader_->seek(*target.env->layers()[target.layer], open.object, open.size, offset, what, deadline,
-                       target.meter->store_bytes);
+                       target.meter->store_bytes, target.observers.get());
 }
 
-std::shared_ptr<const LayerMeter> Namespace::meter(const Digest& layer) const {
+std::shared_ptr<const ReadMeter> Namespace::private_meter(const std::string& name) const {
+  const std::shared_lock lock(mutex_);
+  const auto env = state_.envs.find(name);
+  if (env == state_.envs.end()) return nullptr;
+  const auto found = state_.privates.find(env->second->slots()[0].pure);
+  return found == state_.privates.end() ? nullptr : found->second;
+}
+
+// Each once; those of a private tree are one.
+std::vector<std::shared_ptr<ReadObservers>> Namespace::observers_of(const std::string& name) const {
+  const std::shared_lock lock(mutex_);
+  std::vector<std::shared_ptr<ReadObservers>> found;
+  const auto env = state_.envs.find(name);
+  if (env == state_.envs.end()) return found;
+  for (const auto& slots : env->second->slots()) {
+    const auto& observers = state_.slots.at(slots.pure).observers;
+    if (std::find(found.begin(), found.end(), observers) == found.end()) found.push_back(observers);
+  }
+  return found;
+}
+
+void Namespace::observe(const std::string& name, const std::shared_ptr<ReadObserver>& observer) {
+  for (const auto& observers : observers_of(name)) observers->add(observer);
+}
+
+void Namespace::unobserve(const std::string& name, const std::shared_ptr<ReadObserver>& observer) {
+  for (const auto& observers : observers_of(name)) observers->remove(observer);
+}
+
+std::shared_ptr<const ReadMeter> Namespace::meter(const Digest& layer) const {
   const std::shared_lock lock(mutex_);
   const auto found = state_.meters.find(layer);
   return found == state_.meters.end() ? nullptr : found->second;

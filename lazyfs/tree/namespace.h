@@ -11,21 +11,17 @@
 #include <vector>
 
 #include "base/guarded.h"
-#include "base/metrics.h"
 #include "base/result.h"
 #include "tree/content.h"
 #include "tree/env_tree.h"
+#include "tree/facts.h"
+#include "tree/meter.h"
 #include "tree/node.h"
+#include "tree/objects.h"
+#include "tree/read_observers.h"
 #include "tree/slots.h"
 
 namespace dsec::tree {
-
-// What one layer has cost since it was first attached.
-struct LayerMeter {
-  Counter store_bytes;  // read from the store
-  Counter read_bytes;   // asked for by readers
-  Counter reads;
-};
 
 struct DirectoryEntry {
   std::string_view name;  // lives as long as the listing
@@ -50,7 +46,14 @@ class DirectoryListing {
 // is gone is ESTALE. Thread-safe. Errors are those of EnvTree and ContentReader.
 class Namespace {
  public:
-  explicit Namespace(std::unique_ptr<ContentReader> reader) : reader_(std::move(reader)) {}
+  // The name of the directory of objects in the root. Listings do not show it.
+  static constexpr std::string_view kObjectsName = ".objects";
+
+  explicit Namespace(std::unique_ptr<ContentReader> reader, std::shared_ptr<ObjectTable> objects = nullptr)
+      : reader_(std::move(reader)), objects_(std::move(objects)) {}
+
+  // Null when this mount has none.
+  [[nodiscard]] const std::shared_ptr<ObjectTable>& objects() const { return objects_; }
 
   // Shows an environment as `name` in the root. The same name again is no error.
   void attach(const std::string& name, std::shared_ptr<const EnvTree> env);
@@ -58,8 +61,10 @@ class Namespace {
   void detach(const std::string& name);
   [[nodiscard]] std::vector<std::string> attached() const;
 
-  [[nodiscard]] Result<Attributes> lookup(NodeId parent, std::string_view name) const;
-  [[nodiscard]] Result<Attributes> attributes(NodeId node) const;
+  // Reads from the store only for objects (below kObjectsName): `deadline` is theirs.
+  [[nodiscard]] Result<Attributes> lookup(NodeId parent, std::string_view name,
+                                          store::Deadline deadline = store::Deadline::max()) const;
+  [[nodiscard]] Result<Attributes> attributes(NodeId node, store::Deadline deadline = store::Deadline::max()) const;
   [[nodiscard]] Result<std::string> symlink_target(NodeId node) const;
   [[nodiscard]] Result<format::Xattrs> xattrs(NodeId node) const;
 
@@ -73,8 +78,21 @@ class Namespace {
   [[nodiscard]] Result<std::uint64_t> seek(NodeId file, std::uint64_t offset, ContentReader::Seek what,
                                            store::Deadline deadline) const;
 
+  // What is known of a node; ENODATA (`io`) for those that belong to no environment and are no object. Asks the store
+  // for the recipe of a large file when it is not here.
+  [[nodiscard]] Result<NodeFacts> facts(NodeId node, store::Deadline deadline) const;
+  // ESTALE for what belongs to no environment.
+  [[nodiscard]] Result<Located> locate(NodeId node) const;
+
   // Counters of a layer that is or was attached; null otherwise.
-  [[nodiscard]] std::shared_ptr<const LayerMeter> meter(const Digest& layer) const;
+  [[nodiscard]] std::shared_ptr<const ReadMeter> meter(const Digest& layer) const;
+  // Counters of a tree that shares nothing, while it is attached; its layers' do not have what it read.
+  [[nodiscard]] std::shared_ptr<const ReadMeter> private_meter(const std::string& name) const;
+
+  // Who watches the readers of an attached tree: of all its layers, and so of all trees with one of them, unless it
+  // shares nothing. Until unobserve() or, for what is shared, as long as the mount.
+  void observe(const std::string& name, const std::shared_ptr<ReadObserver>& observer);
+  void unobserve(const std::string& name, const std::shared_ptr<ReadObserver>& observer);
 
  private:
   // What a slot stands for: an environment and a layer of it. For shared slots it is any environment with the layer.
@@ -82,7 +100,8 @@ class Namespace {
     std::shared_ptr<const EnvTree> env;
     std::uint32_t layer = 0;
     SlotKey::Kind kind = SlotKey::Kind::layer;
-    std::shared_ptr<LayerMeter> meter;
+    std::shared_ptr<ReadMeter> meter;
+    std::shared_ptr<ReadObservers> observers;
   };
   struct Found {
     Target target;
@@ -103,11 +122,20 @@ class Namespace {
   struct State {
     std::unordered_map<std::string, std::shared_ptr<const EnvTree>> envs;
     std::unordered_map<std::uint32_t, Target> slots;
-    std::unordered_map<Digest, std::shared_ptr<LayerMeter>> meters;
+    std::unordered_map<Digest, std::shared_ptr<ReadMeter>> meters;           // of layers
+    std::unordered_map<Digest, std::shared_ptr<ReadObservers>> observers;    // of layers
+    std::unordered_map<std::uint32_t, std::shared_ptr<ReadMeter>> privates;  // of trees, by their first slot
   };
+  [[nodiscard]] std::vector<std::shared_ptr<ReadObservers>> observers_of(const std::string& name) const;
   void set_slots(State& state, const std::shared_ptr<const EnvTree>& env);
 
+  // Whether a node is of the directory of objects.
+  [[nodiscard]] bool is_of_objects(NodeId node) const {
+    return objects_ && (node.is_object() || node == kObjectsNode || is_object_directory(node));
+  }
+
   std::unique_ptr<ContentReader> reader_;
+  std::shared_ptr<ObjectTable> objects_;  // null: this mount has none
   mutable std::shared_mutex mutex_;
   State state_;  // guarded by mutex_: read by every request, written by attach and detach
 };

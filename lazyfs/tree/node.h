@@ -10,11 +10,19 @@
 namespace dsec::tree {
 
 // A slot says in which context an inode of a layer is seen, the nid says which inode. 0 is no node; 1 is the root of
-// the mount (slot 0), as FUSE wants it. The value fits 63 bits, since it is also what stat(2) shows as the inode
-// number.
+// the mount, as FUSE wants it. The value fits 63 bits, since it is also what stat(2) shows as the inode number:
+//
+//   bits    63  62  61..32                         31..0
+//   inode    0   0  slot, never 0                  nid
+//   object   0   1  the first 62 bits of the object's digest
+//   others   0   0  0                              1: root; 2: the directory of objects; 256 + B: its directory of byte
+//   B
 class NodeId {
  public:
-  static constexpr int kNidBits = 32;  // layer images have at most 2^31 slots of 32 bytes
+  static constexpr int kNidBits = 32;   // layer images have at most 2^31 slots of 32 bytes
+  static constexpr int kSlotBits = 30;  // what the object bit leaves
+  static constexpr int kObjectBits = kNidBits + kSlotBits;
+  static constexpr std::uint64_t kObjectBit = std::uint64_t{1} << kObjectBits;
 
   constexpr NodeId() = default;
   constexpr explicit NodeId(std::uint64_t value) : value_(value) {}
@@ -23,6 +31,7 @@ class NodeId {
   [[nodiscard]] constexpr std::uint64_t value() const { return value_; }
   [[nodiscard]] constexpr std::uint32_t slot() const { return static_cast<std::uint32_t>(value_ >> kNidBits); }
   [[nodiscard]] constexpr std::uint64_t nid() const { return value_ & ((std::uint64_t{1} << kNidBits) - 1); }
+  [[nodiscard]] constexpr bool is_object() const { return (value_ & kObjectBit) != 0; }
   friend constexpr bool operator==(NodeId, NodeId) = default;
 
  private:
@@ -30,10 +39,18 @@ class NodeId {
 };
 
 inline constexpr NodeId kRootNode{1};
+inline constexpr NodeId kObjectsNode{2};
+
+// The directory in which the objects are whose digests start with `first_byte`.
+constexpr NodeId object_directory(std::uint8_t first_byte) { return NodeId(0, 256u + first_byte); }
+constexpr bool is_object_directory(NodeId node) {
+  return node.slot() == 0 && node.value() >= 256 && node.value() < 512;
+}
 
 // What stat(2) shows.
 struct Attributes {
   NodeId id;
+  std::uint64_t generation = 0;  // tells inodes with one `id` apart: the kernel fails the older one
   format::FileType type = format::FileType::regular;  // never `whiteout`
   std::uint16_t mode = 0;                             // 07777
   std::uint32_t uid = 0;

@@ -7,12 +7,13 @@
 #include <charconv>
 
 #include "base/text.h"
+#include "tree/node.h"
 
 namespace dsec::tree {
 
 namespace {
 
-constexpr std::uint32_t kMaxSlots = std::uint32_t{1} << 31;
+constexpr std::uint32_t kMaxSlots = std::uint32_t{1} << NodeId::kSlotBits;
 constexpr std::uint64_t kMaxTableBytes = std::uint64_t{1} << 30;
 
 // One line a slot, in the order of their numbers: kind, owner, index, view.

@@ -25,7 +25,8 @@ struct SlotKey {
   Kind kind = Kind::layer;
   Digest owner;             // of the layer (Kind::layer) or of the environment
   std::uint32_t index = 0;  // Kind::layer: which occurrence of the layer in an environment; else the layer's place
-  std::uint32_t view = 0;   // format::XattrView of the environment; 0 for Kind::layer
+  std::uint32_t view = 0;   // format::XattrView of the environment, + kPrivateView; 0 for Kind::layer
+  static constexpr std::uint32_t kPrivateView = 2;  // of trees that share nothing
   friend auto operator<=>(const SlotKey&, const SlotKey&) = default;
 };
 
@@ -39,7 +40,7 @@ class SlotTable {
   // damage is `corrupt`, since numbers might then name something else.
   static Result<std::unique_ptr<SlotTable>> open(const std::filesystem::path& path);
 
-  // The number of a key, given now if it has none. `no_space` when 2^31 are used up.
+  // The number of a key, given now if it has none. `no_space` when 2^30 are used up.
   Result<std::uint32_t> number(const SlotKey& key);
 
  private:

@@ -19,6 +19,8 @@ def umoci_unpack(world, image, tag):
 
 
 class SmallImage(WorldTest):
+    MODE = "tree"
+
     @classmethod
     def prepare(cls):
         need("umoci")
@@ -26,7 +28,7 @@ class SmallImage(WorldTest):
 
     def check_tag(self, tag, *ignored):
         self.world.compose(f"oci:{self.image}:{tag}", f"small:{tag}")
-        mounted = self.world.mount(f"small:{tag}", f"mnt-{tag}")
+        mounted = self.world.mount(f"small:{tag}", f"mnt-{tag}", self.MODE)
         self.assert_same_tree(umoci_unpack(self.world, self.image, tag), mounted, *UMOCI_DROPS, *ignored)
         self.world.umount(f"mnt-{tag}")
 
@@ -46,9 +48,30 @@ class SmallImage(WorldTest):
     def test_squashed_is_the_same_tree(self):
         self.world.compose(f"oci:{self.image}:v3", "small:v3")
         self.world.compose(f"oci:{self.image}:v3", "small:squashed", "--squash")
-        layered = self.world.mount("small:v3", "mnt-layered")
-        squashed = self.world.mount("small:squashed", "mnt-squashed")
+        layered = self.world.mount("small:v3", "mnt-layered", self.MODE)
+        squashed = self.world.mount("small:squashed", "mnt-squashed", self.MODE)
         self.assert_same_tree(layered, squashed)
+
+    def listing_in_a_sandbox(self, tag):
+        """Everything that stat(2) says of every file, and every content, as a command in a sandbox sees it."""
+        script = "find . -xdev ! -type d -exec stat -c '%n %F %a %u:%g %s %Y %h %t:%T' {} +; " \
+                 "find . -xdev -type d -exec stat -c '%n %F %a %u:%g %Y' {} +; find . -xdev -type f -exec sha256sum {} +"
+        return sorted(self.world.dsec("run", "--rootfs-mode", self.MODE, "-w", "/srv", f"small:{tag}", "sh", "-c", script).splitlines())
+
+    def test_a_sandbox_sees_the_same_as_in_the_other_mode(self):
+        need("crun")
+        self.world.compose(f"oci:{self.image}:v3", "small:v3")
+        mine = self.listing_in_a_sandbox("v3")
+        self.assertGreater(len(mine), 100)
+        mode, self.MODE = self.MODE, "tree"
+        theirs = self.listing_in_a_sandbox("v3")
+        self.MODE = mode
+        self.assertEqual(mine, theirs)
+
+
+class SmallImageFromObjects(SmallImage):
+    """The same through the kernel's overlayfs of the layers."""
+    MODE = "objects"
 
 
 class Zoo(WorldTest):
@@ -65,7 +88,7 @@ class Zoo(WorldTest):
         subprocess.run(["tar", "-x", "-p", "--same-owner", "--numeric-owner", "--xattrs", "--xattrs-include=*", "--acls", "-f", archive,
                         "-C", unpacked], check=True, capture_output=True)
         self.world.compose(f"tar:{archive}", f"zoo:{form}")
-        lines = harness.treediff(unpacked, self.world.mount(f"zoo:{form}", f"mnt-{form}"))
+        lines = harness.treediff(unpacked, self.world.mount(f"zoo:{form}", f"mnt-{form}", "tree"))
         self.assertEqual([line for line in lines if not self.TAR_ERRS.match(line)], [])
         self.assertLess(len(lines), 10)
 
@@ -79,13 +102,28 @@ class Zoo(WorldTest):
         tree = self.world.path("zoo")
         support("make_zoo.py", tree)
         self.world.compose(f"dir:{tree}", "zoo:dir")
-        self.assert_same_tree(tree, self.world.mount("zoo:dir", "mnt-dir"))
+        self.assert_same_tree(tree, self.world.mount("zoo:dir", "mnt-dir", "tree"))
+        self.check_without_what_overlayfs_takes_for_its_own(tree)
+
+    def check_without_what_overlayfs_takes_for_its_own(self, tree):
+        refused = self.world.try_dsec("mount", "--rootfs-mode", "objects", "zoo:dir", self.world.make_dir("refused"))
+        self.assertEqual(refused.returncode, 125)
+        self.assertIn("object mode", refused.stderr)
+        for directory, names, files in os.walk(os.fsencode(tree)):
+            for path in (os.path.join(directory, name) for name in [b"", *names, *files]):
+                for attribute in os.listxattr(path.rstrip(b"/"), follow_symlinks=False):
+                    if attribute.startswith("trusted.overlay."):
+                        os.removexattr(path.rstrip(b"/"), attribute, follow_symlinks=False)
+        os.remove(os.path.join(tree, "special", "char_0_0"))
+        os.remove(os.path.join(tree, "sparse", "3_GiB_with_8_KiB"))  # takes long to read
+        self.world.compose(f"dir:{tree}", "zoo:plain")
+        self.assert_same_tree(tree, self.world.mount("zoo:plain", "mnt-objects", "objects"))
 
     def test_directory_in_a_target(self):
         tree = self.world.path("zoo-target")
         support("make_zoo.py", tree)
         self.world.compose(f"dir:{tree}", "zoo:target", "--target", "/opt/zoo")
-        mounted = self.world.mount("zoo:target", "mnt-target")
+        mounted = self.world.mount("zoo:target", "mnt-target", "tree")
         self.assert_same_tree(tree, os.path.join(mounted, "opt/zoo"))
         self.assertEqual(os.listdir(mounted), ["opt"])
 

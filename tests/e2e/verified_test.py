@@ -92,9 +92,13 @@ class Damaged(WorldTest):
         self.assertTrue(report["problems"])
 
     def check_reads(self, hurt):
-        """Reads everything through a fresh mount: exactly `hurt` fail, with EIO."""
-        found = read_tree(self.world.mount("env"))
-        self.world.umount()
+        """Reads everything through fresh mounts: exactly `hurt` fail, with EIO."""
+        for mode in ("tree", "auto"):
+            found = read_tree(self.world.mount("env", mode=mode))
+            self.world.umount()
+            self.check_found(found, hurt)
+
+    def check_found(self, found, hurt):
         for name, content in self.contents.items():
             if name in hurt:
                 self.assertEqual(found[name], errno.EIO, name)

@@ -100,5 +100,24 @@ TEST_CASE("different chunks do not wait for each other") {
   CHECK(slow[0].get().has_value());
 }
 
+TEST_CASE("demand does not stand behind a fetch that is ahead of need") {
+  Gated gated;
+  auto calls = std::make_shared<std::atomic<int>>(0);
+  const auto source = merge_in_flight(std::make_unique<ScriptedSource>(
+      [gate = gated.gate](const ChunkRequest& request, Deadline) {
+        if (request.urgency == Urgency::prefetch) gate.wait();
+        return Result<Chunk>(chunk_of(bytes_of("c")));
+      },
+      calls));
+  ChunkRequest ahead = request_for("c");
+  ahead.urgency = Urgency::prefetch;
+  auto prefetched = std::async(std::launch::async, [&] { return source->fetch(ahead, later()); });
+  while (*calls == 0) std::this_thread::yield();
+  CHECK(source->fetch(request_for("c"), later()).has_value());
+  CHECK(*calls == 2);
+  gated.opener.set_value();
+  CHECK(prefetched.get().has_value());
+}
+
 }  // namespace
 }  // namespace dsec::store

@@ -121,7 +121,7 @@ TEST_CASE("lists ignore files with other names") {
   const Store store = new_store(dir / "store");
   const Digest pack = put_pack(store, {bytes_of("x")})[0].location.pack;
   write_text(store.pack_path(pack).parent_path() / "notes.txt", "");
-  write_text(store.pack_path(pack).parent_path() / fmt::format("{}.pack", std::string(64, 'g')), "");
+  write_text(store.pack_path(pack).parent_path() / fmt::format("{:g>64}.pack", ""), "");
   write_text(store.pack_path(pack).parent_path() / fmt::format("{}.pack.tmp", pack.hex()), "");
   CHECK(*store.list_packs() == std::vector{pack});
 }

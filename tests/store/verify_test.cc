@@ -42,6 +42,16 @@ TEST_CASE("wrong bytes are fetched once more, and both fetches are paid for") {
   CHECK(*verified.calls == 2);
 }
 
+TEST_CASE("after wrong bytes the store itself is asked, not a copy of it") {
+  std::vector<Freshness> asked;
+  const auto source = verify(std::make_unique<ScriptedSource>([&](const ChunkRequest& request, Deadline) {
+    asked.push_back(request.freshness);
+    return Result<Chunk>(chunk_of(bytes_of(request.freshness == Freshness::from_store ? "right" : "wrong")));
+  }));
+  CHECK(source->fetch(request_for("right"), later()).has_value());
+  CHECK(asked == std::vector{Freshness::any_copy, Freshness::from_store});
+}
+
 TEST_CASE("bytes that are wrong twice are corrupt, and the message names chunk, pack and layer") {
   const Verified verified({chunk_of(bytes_of("wrong"))});
   const auto chunk = verified.source->fetch(request_for("right"), later());

@@ -12,14 +12,17 @@ LAYERS = {
     "io": ("lazyfs/io", ("base",)),
     "format": ("lazyfs/format", ("base",)),
     "store": ("lazyfs/store", ("base", "io", "format")),
+    "rootfs": ("lazyfs/rootfs", ("base", "format")),
     "tree": ("lazyfs/tree", _LAZYFS_CORE),
+    "prefetch": ("lazyfs/prefetch", ("base", "format", "store", "tree")),
     "fuse": ("lazyfs/fuse", (*_LAZYFS_CORE, "tree")),
     "control": ("lazyfs/control", ("base",)),
-    "daemon": ("lazyfs/daemon", (*_LAZYFS_CORE, "tree", "fuse", "control")),
+    "keeper": ("lazyfs/keeper", ("base", "fuse", "control")),
+    "daemon": ("lazyfs/daemon", (*_LAZYFS_CORE, "rootfs", "tree", "prefetch", "fuse", "control")),
     "composer": ("composer", _LAZYFS_CORE),
     "launcher": ("launcher", ("base", "control")),
     "placement": ("placement", ("base", "control", "launcher")),
-    "cli": ("cli", (*_LAZYFS_CORE, "tree", "control", "daemon", "composer", "launcher", "placement")),
+    "cli": ("cli", (*_LAZYFS_CORE, "rootfs", "tree", "control", "daemon", "composer", "launcher", "placement")),
 }
 
 # Folders whose files may include everything.

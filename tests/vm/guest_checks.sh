@@ -85,7 +85,7 @@ check_kernel() {
 }
 
 check_libraries() {
-  for program in dsec lazyfsd dsec-monitor; do
+  for program in dsec lazyfs-keeper lazyfsd dsec-monitor; do
     same "$program misses" "" "$(LD_TRACE_LOADED_OBJECTS=1 $payload/bin/$program | grep 'not found' || true)"
   done
 }

@@ -16,7 +16,7 @@ support=$here/../support
 source "$here/guest_root.sh"
 
 GUEST_TIMEOUT=${DSEC_VM_TIMEOUT:-900}
-PROGRAMS=(dsec lazyfsd dsec-monitor dsec-init)
+PROGRAMS=(dsec lazyfs-keeper lazyfsd dsec-monitor dsec-init)
 
 say() { printf '%4ds %s\n' "$SECONDS" "$*"; }
 die() { printf 'run_guest.sh: %s\n' "$2" >&2; exit "$1"; }

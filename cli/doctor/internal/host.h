@@ -71,6 +71,7 @@ Findings examine_runtime(const std::filesystem::path& scratch);
 Findings examine_fuse(const HostFiles& host);
 Findings examine_file_systems(const HostFiles& host, const std::filesystem::path& scratch);
 Findings examine_storage(const HostFiles& host, const DoctorOptions& options);
+Findings examine_daemon(const DoctorOptions& options);
 // What overlayfs does with an upper directory in `dir`; a finding of the state directory.
 Finding examine_upper(const std::filesystem::path& dir);
 

@@ -8,7 +8,9 @@
 
 #include "base/guarded.h"
 #include "fuse/internal/libfuse.h"
+#include "fuse/internal/observer.h"
 #include "fuse/internal/request.h"
+#include "fuse/internal/wire.h"
 #include "fuse/session.h"
 
 namespace dsec::fuse {
@@ -16,13 +18,17 @@ namespace dsec::fuse {
 // What the callbacks work with; the user data of the libfuse session. Thread-safe.
 class Dispatcher {
  public:
-  Dispatcher(std::shared_ptr<const tree::Namespace> names, SessionOptions options)
-      : names_(std::move(names)), options_(options) {}
+  // `wire` outlives it.
+  Dispatcher(std::shared_ptr<const tree::Namespace> names, SessionOptions options, Wire& wire)
+      : names_(std::move(names)), options_(options), wire_(wire), observer_(options.tap) {}
 
   static const fuse_lowlevel_ops& operations();
 
   [[nodiscard]] const RequestCounts& counts() const { return counts_; }
+  [[nodiscard]] const RequestStats& stats() const { return observer_.stats(); }
+  [[nodiscard]] std::vector<InFlight> requests_in_flight() const { return watchdog_.requests(Watchdog::Clock::now()); }
   Watchdog& watchdog() { return watchdog_; }
+  Wire& wire() { return wire_; }
 
  private:
   struct Ops;
@@ -44,7 +50,9 @@ class Dispatcher {
 
   std::shared_ptr<const tree::Namespace> names_;
   SessionOptions options_;
+  Wire& wire_;
   RequestCounts counts_;
+  Observer observer_;
   Watchdog watchdog_;
   Guarded<Listings> listings_;
 };

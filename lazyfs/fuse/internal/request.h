@@ -11,6 +11,7 @@
 #include "base/guarded.h"
 #include "base/result.h"
 #include "fuse/internal/libfuse.h"
+#include "fuse/internal/observer.h"
 #include "tree/content.h"
 
 namespace dsec::fuse {
@@ -19,16 +20,18 @@ namespace dsec::fuse {
 // cannot both answer. A request that is destroyed without an answer answers EIO: no reader ever waits for nothing.
 class Request {
  public:
-  explicit Request(fuse_req_t request) : request_(request) {}
+  // `observer` outlives it.
+  Request(fuse_req_t request, const RequestInfo& info, Observer& observer)
+      : request_(request), info_(info), observer_(observer) {}
   ~Request() { reply_error(EIO); }
   Request(const Request&) = delete;
   Request& operator=(const Request&) = delete;
 
   void reply_error(int error) {
-    if (fuse_req_t request = take()) fuse_reply_err(request, error);
+    if (fuse_req_t request = take(error)) fuse_reply_err(request, error);
   }
   void reply_entry(const fuse_entry_param& entry) {
-    if (fuse_req_t request = take()) fuse_reply_entry(request, &entry);
+    if (fuse_req_t request = take(entry.ino == 0 ? ENOENT : 0)) fuse_reply_entry(request, &entry);
   }
   void reply_attr(const struct stat& attributes, double timeout) {
     if (fuse_req_t request = take()) fuse_reply_attr(request, &attributes, timeout);
@@ -49,13 +52,34 @@ class Request {
     if (fuse_req_t request = take()) fuse_reply_statfs(request, &info);
   }
   void reply_slices(const std::vector<tree::Slice>& slices);
+  // EIO, since the deadline passed.
+  void reply_overdue() {
+    if (fuse_req_t request = take(EIO)) {
+      observer_.overdue();
+      fuse_reply_err(request, EIO);
+    }
+  }
+
+  [[nodiscard]] const RequestInfo& info() const { return info_; }
+  [[nodiscard]] Observer::Clock::time_point received() const { return received_; }
+  // What its thread waits for.
+  std::atomic<store::Stage>& stage() { return stage_; }
 
   // For building replies that libfuse sizes (directory entries). Valid until the answer.
   [[nodiscard]] fuse_req_t handle() const { return request_.load(); }
 
  private:
-  fuse_req_t take() { return request_.exchange(nullptr); }
+  // The right to answer; null when it is spent.
+  fuse_req_t take(int error = 0) {
+    fuse_req_t request = request_.exchange(nullptr);
+    if (request != nullptr) observer_.answered(info_, received_, error);
+    return request;
+  }
   std::atomic<fuse_req_t> request_;
+  const RequestInfo info_;
+  Observer& observer_;
+  const Observer::Clock::time_point received_ = Observer::Clock::now();
+  std::atomic<store::Stage> stage_ = store::Stage::working;
 };
 
 // Answers EIO for requests whose deadline passed while their thread was stuck in a read of the store that cannot be
@@ -84,9 +108,11 @@ class Watchdog {
 
   // Answers what is overdue; returns how many watched requests are past their deadline.
   std::size_t check(Clock::time_point now);
+  // All that are in the list, oldest first.
+  [[nodiscard]] std::vector<InFlight> requests(Clock::time_point now) const;
 
  private:
-  Guarded<std::list<Watched>> watched_;
+  mutable Guarded<std::list<Watched>> watched_;
 };
 
 }  // namespace dsec::fuse

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/chunk_stack.h"
+
+#include "base/log.h"
+#include "io/hf3fs_mount.h"
+#include "store/file_system_kind.h"
+#include "store/sources.h"
+
+namespace dsec::daemon {
+
+namespace {
+
+using store::FileSystemKind;
+
+FileSystemKind kind_of_store(const store::Store& store) {
+  auto kind = store::file_system_kind(store.root());
+  if (kind) return std::move(*kind);
+  log(LogLevel::warn, "store_kind_unknown", {{"reason", kind.error().message}});
+  return {};
+}
+
+// A store on a network may stop answering: then io_uring lets go of reads at their deadline. On a local disk the plain
+// engine has one thread switch less.
+std::shared_ptr<io::ReadEngine> store_engine(EngineChoice choice, const FileSystemKind& kind, std::string& name) {
+  const bool wanted = choice == EngineChoice::uring || choice == EngineChoice::hf3fs ||
+                      (choice == EngineChoice::automatic && kind.where == FileSystemKind::Where::remote);
+  name = "sync";
+  if (!wanted) return io::make_sync_engine();
+  auto uring = io::make_uring_engine({});
+  if (!uring) {
+    log(LogLevel::warn, "io_uring_not_used", {{"reason", uring.error().message}});
+    return io::make_sync_engine();
+  }
+  name = "uring";
+  return std::move(*uring);
+}
+
+bool wants_hf3fs(EngineChoice choice, const FileSystemKind& kind, const store::Store& store) {
+  if (choice != EngineChoice::automatic) return choice == EngineChoice::hf3fs;
+  return kind.where == FileSystemKind::Where::remote && io::is_on_hf3fs(store.root()).value_or(false);
+}
+
+// Past the FUSE mount of 3FS, where the store is on one and the library works; `plain` answers for it otherwise.
+std::shared_ptr<io::ReadEngine> past_fuse(const store::Store& store, const Settings& settings,
+                                          std::shared_ptr<io::ReadEngine> plain, ChunkStack& stack) {
+  io::Hf3fsOptions options;
+  options.counters = std::make_shared<io::Hf3fsCounters>();
+  auto engine = io::make_hf3fs_engine_for(store.root(), settings.hf3fs_library, options, plain);
+  if (!engine) {
+    log(LogLevel::warn, "hf3fs_not_used", {{"reason", engine.error().message}, {"instead", stack.io_engine}});
+    return plain;
+  }
+  stack.io_engine = "hf3fs";
+  stack.hf3fs = options.counters;
+  return std::move(*engine);
+}
+
+bool wants_node_cache(CacheChoice choice, const FileSystemKind& kind, std::string& reason) {
+  if (choice != CacheChoice::automatic) {
+    reason = "as the settings say";
+    return choice == CacheChoice::on;
+  }
+  const bool is_remote = kind.where == FileSystemKind::Where::remote;
+  reason = is_remote ? "the store is on " + kind.name : "the store is on a local disk";
+  return is_remote;
+}
+
+std::shared_ptr<store::PackReader> pack_reader(const store::Store& store, const Settings& settings,
+                                               const FileSystemKind& kind, ChunkStack& stack) {
+  auto engine = store_engine(settings.io_engine, kind, stack.io_engine);
+  if (wants_hf3fs(settings.io_engine, kind, store)) engine = past_fuse(store, settings, std::move(engine), stack);
+  auto packs = store::pack_files(store, std::move(engine));
+  if (!wants_node_cache(settings.node_cache, kind, stack.node_cache_reason)) {
+    return store::prioritized(std::move(packs), static_cast<unsigned>(settings.prefetch_threads));
+  }
+  store::NodeCacheOptions options;
+  options.dir = settings.cache_dir / "packs" / store.uuid();
+  options.quota_bytes = settings.cache_quota_bytes;
+  options.reserve_bytes = settings.cache_reserve_bytes;
+  options.fetch_first_bytes = settings.fetch_first_bytes;
+  options.fetch_window_bytes = settings.fetch_window_bytes;
+  options.max_prefetch = static_cast<unsigned>(settings.prefetch_threads);
+  stack.node_cache = store::NodeCache::create(std::move(packs), io::make_sync_engine(), options);
+  return stack.node_cache;
+}
+
+Json describe_cache(const store::NodeCacheStats& stats) {
+  return {{"used_bytes", stats.used_bytes},
+          {"quota_bytes", stats.quota_bytes},
+          {"windows", stats.windows},
+          {"trouble", stats.trouble},
+          {"hits", stats.hits},
+          {"misses", stats.misses},
+          {"disk_bytes", stats.disk_bytes},
+          {"store_bytes", stats.store_bytes},
+          {"store_reads", stats.store_reads},
+          {"merged_waits", stats.merged_waits},
+          {"evicted_bytes", stats.evicted_bytes},
+          {"dropped_corrupt", stats.dropped_corrupt},
+          {"uncached_reads", stats.uncached_reads},
+          {"write_failures", stats.write_failures}};
+}
+
+Json describe_hf3fs(const io::Hf3fsCounters& counters) {
+  return {{"reads", counters.reads.get()},
+          {"bytes", counters.bytes.get()},
+          {"fallbacks", counters.fallbacks.get()},
+          {"failures", counters.failures.get()},
+          {"abandoned", counters.abandoned.get()},
+          {"rings_opened", counters.rings_opened.get()},
+          {"rings_closed", counters.rings_closed.get()}};
+}
+
+}  // namespace
+
+ChunkStack make_chunk_stack(const store::Store& store, const Settings& settings,
+                            const std::shared_ptr<store::FetchMeter>& meter) {
+  ChunkStack stack;
+  stack.fetch_meter = meter;
+  stack.packs = store::metered_packs(pack_reader(store, settings, kind_of_store(store), stack), stack.pack_meter);
+  auto source = store::pack_chunks(stack.packs);
+  source = store::retry(std::move(source), {}, meter);
+  source = store::verify(std::move(source), meter);
+  source = store::metered(std::move(source), meter);
+  source = store::merge_in_flight(std::move(source), meter);
+  stack.memory = store::memory_cached(std::move(source), settings.memory_cache_bytes);
+  stack.memory_bytes = settings.memory_cache_bytes;
+  stack.source = store::metered_by_origin(stack.memory, stack.origin_meter);
+  return stack;
+}
+
+Json describe(const ChunkStack& stack) {
+  Json cache = stack.node_cache ? describe_cache(stack.node_cache->stats()) : Json::object();
+  cache["used"] = stack.node_cache != nullptr;
+  cache["reason"] = stack.node_cache_reason;
+  Json all{{"io_engine", stack.io_engine}, {"node_cache", std::move(cache)}};
+  if (stack.hf3fs) all["hf3fs"] = describe_hf3fs(*stack.hf3fs);
+  return all;
+}
+
+}  // namespace dsec::daemon

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
+
+#include <list>
+#include <unordered_map>
+
+#include "base/guarded.h"
+#include "store/sources.h"
+
+namespace dsec::store {
+
+namespace {
+
+struct PackFile {
+  std::shared_ptr<const Fd> fd;
+  std::uint64_t size_bytes = 0;
+};
+
+// Open packs by digest, bounded.
+class OpenPacks {
+ public:
+  explicit OpenPacks(std::size_t limit) : limit_(limit) {}
+
+  Result<PackFile> open(const Store& store, const Digest& pack) {
+    {
+      auto open = open_.lock();
+      if (const auto found = open->places.find(pack); found != open->places.end()) {
+        open->order.splice(open->order.begin(), open->order, found->second);
+        return found->second->second;
+      }
+    }
+    auto fd = std::make_shared<const Fd>(TRY(open_file(store.pack_path(pack), O_RDONLY)));
+    const struct stat st = TRY(stat_fd(*fd));
+    PackFile file{std::move(fd), static_cast<std::uint64_t>(st.st_size)};
+    auto open = open_.lock();
+    if (open->places.find(pack) == open->places.end()) {
+      open->order.emplace_front(pack, file);
+      open->places.emplace(pack, open->order.begin());
+      if (open->order.size() > limit_) {
+        open->places.erase(open->order.back().first);
+        open->order.pop_back();
+      }
+    }
+    return file;
+  }
+
+  // After a failed read: the file may have been replaced below us (a network file system says ESTALE).
+  void forget(const Digest& pack) {
+    auto open = open_.lock();
+    const auto found = open->places.find(pack);
+    if (found == open->places.end()) return;
+    open->order.erase(found->second);
+    open->places.erase(found);
+  }
+
+ private:
+  using Item = std::pair<Digest, PackFile>;
+  struct Open {
+    std::list<Item> order;  // most recent first
+    std::unordered_map<Digest, std::list<Item>::iterator> places;
+  };
+  std::size_t limit_;
+  Guarded<Open> open_;
+};
+
+class PackFilesReader final : public PackReader {
+ public:
+  PackFilesReader(Store store, std::shared_ptr<io::ReadEngine> engine, std::size_t max_open_packs)
+      : store_(std::move(store)), engine_(std::move(engine)), packs_(max_open_packs) {}
+
+  Result<PackBytes> read(const PackRequest& request, Deadline deadline) override {
+    auto bytes = try_read(request, deadline);
+    if (bytes) {
+      PackBytes given{std::make_shared<const Bytes>(std::move(*bytes))};
+      given.length = given.store_bytes = given.buffer->size();
+      return given;
+    }
+    packs_.forget(request.pack);
+    return tl::unexpected(std::move(bytes).error().within(fmt::format("pack {}", request.pack.hex())));
+  }
+
+  Result<std::uint64_t> size_of(const Digest& pack, Deadline) override {
+    return TRY_IN(fmt::format("pack {}", pack.hex()), packs_.open(store_, pack)).size_bytes;
+  }
+
+ private:
+  Result<Bytes> try_read(const PackRequest& request, Deadline deadline) {
+    const PackFile file = TRY(packs_.open(store_, request.pack));
+    return engine_->read(file.fd, request.offset, request.length, deadline);
+  }
+
+  Store store_;
+  std::shared_ptr<io::ReadEngine> engine_;
+  OpenPacks packs_;
+};
+
+}  // namespace
+
+std::unique_ptr<PackReader> pack_files(Store store, std::shared_ptr<io::ReadEngine> engine,
+                                       std::size_t max_open_packs) {
+  return std::make_unique<PackFilesReader>(std::move(store), std::move(engine), max_open_packs);
+}
+
+}  // namespace dsec::store
