@@ -57,6 +57,7 @@ class Bench:
                             "DSEC_RUNTIME_DIR": self.path("run")}
         self.parameters = {"repeat": self.repeat, "tiny": self.tiny}
         self.cases = []
+        self.facts = []
         self.undo = []
 
     def __enter__(self):
@@ -157,9 +158,18 @@ class Bench:
         case.check()
         self.cases.append(case)
 
+    def fact(self, title, value, unit, bar=None):
+        """One number that has no peer to be compared with."""
+        self.facts.append((title, value, unit, bar))
+
     def print(self):
         print(f"\nbench {self.name}: " + ", ".join(f"{key} {value}" for key, value in self.parameters.items()))
         print(f"machine: {machine()}\n")
+        for title, value, unit, bar in self.facts:
+            held = "" if bar is None else f"  bar {bar:g} {unit}: {'held' if value <= bar else 'MISSED'}"
+            print(f"{title}: {value:.2f} {unit}{held}")
+        if not self.cases:
+            return
         width = max(len(title) for title in [case.title for case in self.cases] + ["case"])
         print(f"{'case':{width}}  {'variant':24} {'min ms':>10} {'median':>10} {'max':>10} {'MB/s':>8} {'us/op':>9} "
               f"{'ratio':>7}  hash")
