@@ -3,6 +3,7 @@
 
 import hashlib
 import os
+import shutil
 import subprocess
 
 import trees
@@ -80,6 +81,8 @@ def split(made):
         target = os.path.join(made, layer)
         os.makedirs(target)
         copy_with_tar(whole, target, with_parents(paths))
+        for parent, _, _ in os.walk(target, topdown=False):  # tar does not get the times of all directories right
+            shutil.copystat(os.path.join(whole, os.path.relpath(parent, target)), parent)
 
 
 def layer_of(path):

@@ -12,6 +12,8 @@ namespace {
 
 using store::FileSystemKind;
 
+constexpr std::size_t kMaxOpenPacks = 256;
+
 FileSystemKind kind_of_store(const store::Store& store) {
   auto kind = store::file_system_kind(store.root());
   if (kind) return std::move(*kind);
@@ -69,7 +71,9 @@ std::shared_ptr<store::PackReader> pack_reader(const store::Store& store, const 
                                                const FileSystemKind& kind, ChunkStack& stack) {
   auto engine = store_engine(settings.io_engine, kind, stack.io_engine);
   if (wants_hf3fs(settings.io_engine, kind, store)) engine = past_fuse(store, settings, std::move(engine), stack);
-  auto packs = store::pack_files(store, std::move(engine));
+  const auto ahead =
+      kind.where == FileSystemKind::Where::remote ? store::ReadAheadOnDisk::no : store::ReadAheadOnDisk::yes;
+  auto packs = store::pack_files(store, std::move(engine), kMaxOpenPacks, ahead);
   if (!wants_node_cache(settings.node_cache, kind, stack.node_cache_reason)) {
     return store::prioritized(std::move(packs), static_cast<unsigned>(settings.prefetch_threads));
   }

@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "base/guarded.h"
+#include "store/internal/disk_read_ahead.h"
 #include "store/sources.h"
 
 namespace dsec::store {
@@ -14,6 +15,7 @@ namespace {
 struct PackFile {
   std::shared_ptr<const Fd> fd;
   std::uint64_t size_bytes = 0;
+  std::shared_ptr<DiskReadAhead> ahead = std::make_shared<DiskReadAhead>();
 };
 
 // Open packs by digest, bounded.
@@ -65,8 +67,9 @@ class OpenPacks {
 
 class PackFilesReader final : public PackReader {
  public:
-  PackFilesReader(Store store, std::shared_ptr<io::ReadEngine> engine, std::size_t max_open_packs)
-      : store_(std::move(store)), engine_(std::move(engine)), packs_(max_open_packs) {}
+  PackFilesReader(Store store, std::shared_ptr<io::ReadEngine> engine, std::size_t max_open_packs,
+                  ReadAheadOnDisk ahead)
+      : store_(std::move(store)), engine_(std::move(engine)), packs_(max_open_packs), ahead_(ahead) {}
 
   Result<PackBytes> read(const PackRequest& request, Deadline deadline) override {
     auto bytes = try_read(request, deadline);
@@ -86,19 +89,21 @@ class PackFilesReader final : public PackReader {
  private:
   Result<Bytes> try_read(const PackRequest& request, Deadline deadline) {
     const PackFile file = TRY(packs_.open(store_, request.pack));
+    if (ahead_ == ReadAheadOnDisk::yes) file.ahead->about_to_read(*file.fd, request.offset, request.length);
     return engine_->read(file.fd, request.offset, request.length, deadline);
   }
 
   Store store_;
   std::shared_ptr<io::ReadEngine> engine_;
   OpenPacks packs_;
+  ReadAheadOnDisk ahead_;
 };
 
 }  // namespace
 
-std::unique_ptr<PackReader> pack_files(Store store, std::shared_ptr<io::ReadEngine> engine,
-                                       std::size_t max_open_packs) {
-  return std::make_unique<PackFilesReader>(std::move(store), std::move(engine), max_open_packs);
+std::unique_ptr<PackReader> pack_files(Store store, std::shared_ptr<io::ReadEngine> engine, std::size_t max_open_packs,
+                                       ReadAheadOnDisk ahead) {
+  return std::make_unique<PackFilesReader>(std::move(store), std::move(engine), max_open_packs, ahead);
 }
 
 }  // namespace dsec::store

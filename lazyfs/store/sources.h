@@ -12,10 +12,14 @@
 
 namespace dsec::store {
 
+// Whether the kernel is told what of a pack will be read next (internal/disk_read_ahead.h): for stores on a local disk,
+// where bytes that nobody wants after all cost little.
+enum class ReadAheadOnDisk : std::uint8_t { no, yes };
+
 // The pack files of a directory store, each range read as it is asked for. At most `max_open_packs` descriptors are
 // kept, least recently used closed first; a pack is opened anew after a failed read.
 std::unique_ptr<PackReader> pack_files(Store store, std::shared_ptr<io::ReadEngine> engine,
-                                       std::size_t max_open_packs = 256);
+                                       std::size_t max_open_packs = 256, ReadAheadOnDisk ahead = ReadAheadOnDisk::no);
 
 // Lets demand go first: at most `max_prefetch` of the reads ahead of need run at a time, and none begins beside demand
 // before it has waited for half a second. The node cache does so by itself.
