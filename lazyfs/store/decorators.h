@@ -36,14 +36,15 @@ std::unique_ptr<ChunkSource> merge_in_flight(std::unique_ptr<ChunkSource> inner,
                                              std::shared_ptr<FetchMeter> meter = nullptr);
 
 struct RetryPolicy {
-  int attempts = 4;  // in all
+  int attempts = 4;  // in all; of a store that is `unavailable` as many as there is time for
   std::chrono::milliseconds first_pause{50};
   std::chrono::milliseconds longest_pause{2000};
   // Sleeps; tests put their own here.
   std::function<void(std::chrono::milliseconds)> sleep;
 };
-// Repeats what may pass: `io`, `unavailable` and `not_found` (a network file system that is coming back says ENOENT or
-// ESTALE). Pauses double. Never starts an attempt after the deadline; the last error is returned.
+// Repeats what may pass: `io` and `not_found` some times (a network file system that is coming back says ENOENT or
+// ESTALE), `unavailable` until the deadline: the store as a whole is away, and readers wait for it. Pauses double.
+// Never starts an attempt after the deadline; the last error is returned.
 std::unique_ptr<ChunkSource> retry(std::unique_ptr<ChunkSource> inner, RetryPolicy policy,
                                    std::shared_ptr<FetchMeter> meter = nullptr);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <list>
 #include <unordered_map>
@@ -79,7 +80,9 @@ class PackFilesReader final : public PackReader {
       return given;
     }
     packs_.forget(request.pack);
-    return tl::unexpected(std::move(bytes).error().within(fmt::format("pack {}", request.pack.hex())));
+    Error error = std::move(bytes).error().within(fmt::format("pack {}", request.pack.hex()));
+    if (is_away(error)) return fail(ErrorCode::unavailable, "the store is not there: {}", error.message);
+    return tl::unexpected(std::move(error));
   }
 
   Result<std::uint64_t> size_of(const Digest& pack, Deadline) override {
@@ -87,6 +90,12 @@ class PackFilesReader final : public PackReader {
   }
 
  private:
+  // Whether it is the whole store that does not answer: its mount went away, or its server.
+  [[nodiscard]] bool is_away(const Error& error) const {
+    const bool may_be = error.code == ErrorCode::not_found || error.code == ErrorCode::io;
+    return may_be && ::access((store_.root() / "store.toml").c_str(), F_OK) != 0;
+  }
+
   Result<Bytes> try_read(const PackRequest& request, Deadline deadline) {
     const PackFile file = TRY(packs_.open(store_, request.pack));
     if (ahead_ == ReadAheadOnDisk::yes) file.ahead->about_to_read(*file.fd, request.offset, request.length);

@@ -31,7 +31,7 @@ struct PackBytes {
 };
 
 // Gives ranges of packs. Implementations and decorators are thread-safe; calls block. Errors as ChunkSource, and they
-// name the pack. The bytes are not compared with any digest.
+// name the pack; `unavailable` when the store as a whole is away. The bytes are not compared with any digest.
 class PackReader {
  public:
   virtual ~PackReader() = default;

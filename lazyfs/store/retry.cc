@@ -26,8 +26,9 @@ class RetrySource final : public ChunkSource {
     std::chrono::milliseconds pause = policy_.first_pause;
     for (int attempt = 1;; ++attempt) {
       auto chunk = inner_->fetch(request, deadline);
-      const bool last = attempt >= policy_.attempts || std::chrono::steady_clock::now() + pause >= deadline;
-      if (chunk || last || !may_pass(chunk.error().code)) return chunk;
+      if (chunk || !may_pass(chunk.error().code)) return chunk;
+      const bool has_tries = attempt < policy_.attempts || chunk.error().code == ErrorCode::unavailable;
+      if (!has_tries || std::chrono::steady_clock::now() + pause >= deadline) return chunk;
       log(LogLevel::warn, "chunk_retry", {{"chunk", request.digest.hex()}, {"reason", chunk.error().message}});
       about_to_wait();
       if (meter_) meter_->retries.add();

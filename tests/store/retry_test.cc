@@ -49,6 +49,12 @@ TEST_CASE("after the last attempt the last error is returned") {
   CHECK(retried.pauses.size() == 3);
 }
 
+TEST_CASE("a store that is away is waited for until the deadline") {
+  Retried retried(ErrorCode::unavailable, 30);
+  CHECK(retried.source->fetch({}, later()).has_value());
+  CHECK(*retried.calls == 31);
+}
+
 TEST_CASE("failures that stay are returned at once") {
   for (const ErrorCode code : {ErrorCode::corrupt, ErrorCode::permission, ErrorCode::invalid, ErrorCode::timeout}) {
     Retried retried(code, 1);
