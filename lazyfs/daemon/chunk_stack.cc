@@ -17,8 +17,9 @@ constexpr std::size_t kMaxOpenPacks = 256;
 FileSystemKind kind_of_store(const store::Store& store) {
   auto kind = store::file_system_kind(store.root());
   if (kind) return std::move(*kind);
+  // It does not answer, which a local disk hardly ever does.
   log(LogLevel::warn, "store_kind_unknown", {{"reason", kind.error().message}});
-  return {};
+  return {FileSystemKind::Where::remote, "a file system that does not answer"};
 }
 
 // A store on a network may stop answering: then io_uring lets go of reads at their deadline. On a local disk the plain

@@ -120,7 +120,7 @@ class Daemon {
     if (keeper_) keeper_->tell(control::Signal::stopped);
     std::error_code ignored;
     std::filesystem::remove(settings_.dir / "control", ignored);
-    std::filesystem::remove(settings_.dir / "attachments", ignored);
+    for (const char* name : {"attachments", "store.toml"}) std::filesystem::remove(settings_.dir / name, ignored);
     plain_.stop();
     with_xattrs_.stop();
     log(LogLevel::info, "stopped");
@@ -137,8 +137,16 @@ class Daemon {
     if (!drained || !rests) ::kill(::getpid(), SIGKILL);
   }
 
+  Result<store::Store> open_and_remember() {
+    TRY(store::Store::open(settings_.store));
+    return store::Store::open_or_recall(settings_.store, settings_.dir / "store.toml");
+  }
+
   Result<void> start() {
-    const store::Store store = TRY(store::Store::open(settings_.store));
+    // Environments that a predecessor showed are shown again even while the store is away.
+    const bool goes_on = keeper_ && std::filesystem::exists(settings_.dir / "attachments");
+    const store::Store store = TRY(goes_on ? store::Store::open_or_recall(settings_.store, settings_.dir / "store.toml")
+                                           : open_and_remember());
     auto layers = TRY(store::LayerCache::open(store, settings_.cache_dir));
     auto slots = TRY(tree::SlotTable::open(settings_.dir / "slots"));
     chunks_ = make_chunk_stack(store, settings_, meter_);

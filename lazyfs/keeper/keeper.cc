@@ -343,9 +343,10 @@ class Keeper {
     if (listener_.valid()) std::filesystem::remove(options_.dir / "control", ignored);
   }
 
+  // And all else that a successor would have gone on with.
   void forget_attachments() const {
     std::error_code ignored;
-    std::filesystem::remove(options_.dir / "attachments", ignored);
+    for (const char* name : {"attachments", "store.toml"}) std::filesystem::remove(options_.dir / name, ignored);
   }
 
   KeeperOptions options_;

@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 
+#include "base/log.h"
 #include "base/text.h"
 #include "base/toml.h"
 #include "format/erofs.h"
@@ -23,6 +24,7 @@ namespace {
 
 constexpr std::int64_t kStoreVersion = 1;
 constexpr std::string_view kChunking = "fastcdc-16-64-256";
+constexpr std::uint64_t kMaxSettingsBytes = 64 << 10;
 constexpr std::uint64_t kMaxMapBytes = std::uint64_t{8} << 30;
 constexpr std::string_view kRefSuffix = ".ref";
 constexpr std::size_t kMinPrefix = 6;
@@ -67,8 +69,23 @@ Result<std::vector<Digest>> list_objects(const fs::path& dir, std::string_view s
 
 Result<Store> Store::open(const fs::path& root) {
   Store store(root);
-  TRY(store.load_settings());
+  TRY(store.load_settings(root / "store.toml"));
   return store;
+}
+
+Result<Store> Store::open_or_recall(const fs::path& root, const fs::path& copy) {
+  auto opened = open(root);
+  if (opened) {
+    const auto settings = read_file(root / "store.toml", kMaxSettingsBytes);
+    const auto kept = settings ? write_file_atomic(copy.parent_path(), copy, *settings) : Result<void>{};
+    if (!kept) log(LogLevel::warn, "store_not_remembered", {{"reason", kept.error().message}});
+    return opened;
+  }
+  const ErrorCode code = opened.error().code;
+  Store recalled(root);
+  if ((code != ErrorCode::not_found && code != ErrorCode::io) || !recalled.load_settings(copy)) return opened;
+  log(LogLevel::warn, "store_away", {{"store", root.native()}, {"reason", opened.error().message}});
+  return recalled;
 }
 
 namespace {
@@ -119,8 +136,7 @@ Result<Store> Store::open_or_create(const fs::path& root) {
   return open(root);
 }
 
-Result<void> Store::load_settings() {
-  const fs::path file = root_ / "store.toml";
+Result<void> Store::load_settings(const fs::path& file) {
   auto loaded = TomlTable::load(file);
   if (!loaded && loaded.error().code == ErrorCode::not_found) {
     return fail(ErrorCode::not_found, "{} is no store: make one with `dsec compose`, or name another with --store",

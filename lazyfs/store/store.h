@@ -29,6 +29,9 @@ class Store {
  public:
   // `not_found` with what to do when there is no store at `root`; `unsupported` for a newer format.
   static Result<Store> open(const std::filesystem::path& root);
+  // The same, and remembers the settings in `copy`: a store that is away now (`not_found`, `io`) is taken to be as it
+  // was. For who goes on serving what it has of a store until that is back.
+  static Result<Store> open_or_recall(const std::filesystem::path& root, const std::filesystem::path& copy);
   // Makes an empty store when `root` is absent or an empty directory.
   static Result<Store> open_or_create(const std::filesystem::path& root);
 
@@ -83,7 +86,7 @@ class Store {
  private:
   explicit Store(std::filesystem::path root) : root_(std::move(root)) {}
   [[nodiscard]] std::filesystem::path ref_path(format::RefKind kind, const format::RefName& ref) const;
-  Result<void> load_settings();
+  Result<void> load_settings(const std::filesystem::path& file);
 
   std::filesystem::path root_;
   std::string uuid_;

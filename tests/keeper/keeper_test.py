@@ -186,6 +186,19 @@ class Killed(KeeperTest):
         self.assertGreater(kills, seconds / period / 4)
         self.assertEqual(self.keeper(), self.keeper_pid)
 
+    def test_it_is_started_again_while_the_store_is_away(self):
+        before = load.expected_of(self.root)
+        away = self.world.store + ".away"
+        os.rename(self.world.store, away)
+        try:
+            kill(self.daemon())
+            drop_caches()
+            root = os.fsencode(self.root)
+            self.assertEqual({os.path.relpath(path, root).hex() for path in load.paths_below(root)}, set(before))
+        finally:
+            os.rename(away, self.world.store)
+        self.assertEqual(before, load.expected_of(self.root))
+
     def test_sigterm_to_it_alone_makes_room_for_a_successor(self):
         pid = self.daemon()
         kill(pid, signal.SIGTERM)

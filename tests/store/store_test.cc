@@ -49,6 +49,21 @@ TEST_CASE("what is no store is refused and left alone") {
   CHECK(count_files(dir.path()) == 1);
 }
 
+TEST_CASE("a store that is away is recalled as it was; one that never was there is not") {
+  const TempDir dir;
+  const fs::path copy = dir / "copy.toml";
+  CHECK(Store::open_or_recall(dir / "store", copy).error().code == ErrorCode::not_found);
+  const std::string uuid = new_store(dir / "store").uuid();
+  CHECK(Store::open_or_recall(dir / "store", copy)->uuid() == uuid);
+  fs::rename(dir / "store", dir / "away");
+  const auto recalled = Store::open_or_recall(dir / "store", copy);
+  REQUIRE(recalled);
+  CHECK(recalled->uuid() == uuid);
+  CHECK(recalled->root() == dir / "store");
+  write_text(copy, "version = 2\n");
+  CHECK(Store::open_or_recall(dir / "store", copy).error().code == ErrorCode::not_found);
+}
+
 TEST_CASE("a half-made store, as a crash leaves it, is completed") {
   const TempDir dir;
   for (const char* folder : {"tmp", "packs", "refs/env"}) fs::create_directories(dir / "store" / folder);
