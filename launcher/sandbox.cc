@@ -2,6 +2,7 @@
 #include "launcher/sandbox.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <termios.h>
@@ -100,6 +101,11 @@ Result<std::string> read_to_end(const Fd& pipe) {
   std::string text;
   std::uint8_t buffer[4096];
   while (text.size() <= kMaxResult) {
+    // Signals come meanwhile, which a handler relays. The thread sanitizer runs handlers during poll(2), not during
+    // read(2).
+    pollfd readable{pipe.get(), POLLIN, 0};
+    while (::poll(&readable, 1, -1) < 0 && errno == EINTR) {
+    }
     const std::size_t n = TRY(read_some(pipe, buffer));
     if (n == 0) break;
     text.append(reinterpret_cast<const char*>(buffer), n);

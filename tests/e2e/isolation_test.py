@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import time
-import unittest
 
 import harness
 from harness import BIN, WorldTest, need
@@ -69,8 +68,6 @@ class Run(WorldTest):
         self.assertEqual(done.stdout, content)
         self.assertEqual(done.stderr, b"err\n")
 
-    @unittest.skipIf(os.environ.get("DSEC_SANITIZE") == "thread",
-                     "g++ 12's thread sanitizer keeps signals back while the thread is in read(2)")
     def test_a_signal_reaches_the_command(self):
         with subprocess.Popen([os.path.join(BIN, "dsec"), "run", "small", "sh", "-c",
                                "trap 'echo got; exit 7' TERM; echo ready; while :; do sleep 0.1; done"], env=self.world.env,
