@@ -117,13 +117,6 @@ class Bench:
         self.call(*command)
         return Sample((time.perf_counter_ns() - start) / 1e6)
 
-    def rootfs_modes(self):
-        """The ways to show an environment that this build and this kernel have."""
-        return ["tree", "objects"] if "--rootfs-mode" in self.dsec("mount", "--help") else ["tree"]
-
-    def rootfs_arguments(self, mode):
-        return ["--rootfs-mode", mode] if len(self.rootfs_modes()) > 1 else []
-
     def probe(self, *arguments):
         """What dsec_bench_probe printed."""
         return json.loads(self.call(self.need_program("dsec_bench_probe"), *arguments))

@@ -19,7 +19,7 @@ def run(bench):
     bench.dsec("compose", "-f", os.path.join(folder, "env.toml"))
     whole = os.path.join(folder, "whole")
     bench.parameters["ext4 side on"] = bench.call("stat", "-f", "-c", "%T", whole).strip()
-    bare = [Plain("ext4", whole), *(Lazy(bench, mode, "corpus:1") for mode in bench.rootfs_modes())]
+    bare = [Plain("ext4", whole), *(Lazy(bench, mode, "corpus:1") for mode in ("tree", "objects"))]
     overlaid = [Overlay(bench, target) for target in bare]
     for target in overlaid + bare:
         bench.undo.append(target.down)

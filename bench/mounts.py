@@ -34,7 +34,7 @@ class Lazy:
         if self.mounted:
             return
         os.makedirs(self.path, exist_ok=True)
-        self.bench.dsec("mount", *self.bench.rootfs_arguments(self.mode), self.env, self.path)
+        self.bench.dsec("mount", "--rootfs-mode", self.mode, self.env, self.path)
         self.mounted = True
 
     def down(self):

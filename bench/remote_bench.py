@@ -31,7 +31,7 @@ def run(bench):
         raise Missing("sftp-server is missing: apt-get install openssh-sftp-server")
     image, link_class = fixtures(bench)
     used = compose(bench, image)
-    archive = make_archive(bench, image)
+    archive = make_archive(bench)
     bench.stop_daemon()
     with Far(bench, link_class, server) as far:
         measure_start(bench, far, archive, used)
@@ -87,9 +87,8 @@ def run_program(bench, *options):
         return json.load(file)
 
 
-def make_archive(bench, image):
+def make_archive(bench):
     """The same tree as one tar.gz, as registries keep layers."""
-    del image
     archive = bench.path("far", "image.tar.gz")
     os.makedirs(os.path.dirname(archive), exist_ok=True)
     mounted = bench.path("whole")
@@ -151,7 +150,8 @@ def measure_start(bench, far, archive, used):
     samples = {"copy first": [], "dsec run, no trace": [], "dsec run, trace": []}
     for _ in range(repeat):
         far.fresh()
-        samples["copy first"].append(timed(lambda: copy_and_run(bench, far, archive)))
+        samples["copy first"].append(timed(
+            lambda: copy_and(bench, far, archive, lambda root: bench.call("chroot", root, *program(bench)))))
         far.fresh(prefetch="off", record="off")
         samples["dsec run, no trace"].append(timed(lambda: run_program(bench)))
         bench.fact("bytes fetched / compressed bytes used, no trace", far.fetched() / used, "x", 1.5)
@@ -167,35 +167,30 @@ def timed(work):
     return Sample((time.perf_counter_ns() - start) / 1e6)
 
 
-def copy_and_run(bench, far, archive):
+def copy_and(bench, far, archive, use):
+    """Unpacks the archive from the far side and calls use(folder) on what came out."""
     unpacked = bench.path("unpacked")
     os.makedirs(unpacked)
     try:
-        bench.call("sh", "-c", 'tar -C "$1" --numeric-owner -xzpf "$2"', "sh", unpacked,
-                   os.path.join(far.files, os.path.basename(archive)))
-        bench.call("chroot", unpacked, *program(bench))
+        bench.call("tar", "-C", unpacked, "--numeric-owner", "-xzpf", os.path.join(far.files, os.path.basename(archive)))
+        use(unpacked)
     finally:
         shutil.rmtree(unpacked)
+
+
+def read_whole(bench, folder):
+    bench.call("sh", "-c", 'tar -C "$1" -cf - . | wc -c', "sh", folder)
 
 
 def measure_all(bench, far, archive):
     """Every byte of the tree is needed: an archive is made of it."""
     samples = {"copy first": [], "dsec mount and prefetch --all": []}
     far.fresh()
-    samples["copy first"].append(timed(lambda: copy_and_read(bench, far, archive)))
+    samples["copy first"].append(timed(
+        lambda: copy_and(bench, far, archive, lambda root: read_whole(bench, root))))
     far.fresh(record="off")
     samples["dsec mount and prefetch --all"].append(timed(lambda: mount_and_read(bench)))
     bench.add(Case("tar of the whole tree", samples, bar=1.1))
-
-
-def copy_and_read(bench, far, archive):
-    unpacked = bench.path("unpacked")
-    os.makedirs(unpacked)
-    try:
-        bench.call("sh", "-c", 'tar -C "$1" -xzpf "$2" && tar -C "$1" -cf - . | wc -c', "sh", unpacked,
-                   os.path.join(far.files, os.path.basename(archive)))
-    finally:
-        shutil.rmtree(unpacked)
 
 
 def mount_and_read(bench):
@@ -204,7 +199,7 @@ def mount_and_read(bench):
     everything = subprocess.Popen([bench.need_program("dsec"), "prefetch", "--all", "remote:1"], env=bench.environment,
                                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     try:
-        bench.call("sh", "-c", 'tar -C "$1" -cf - . | wc -c', "sh", mounted)
+        read_whole(bench, mounted)
         if everything.wait() != 0:
             raise Failed(f"dsec prefetch --all: {everything.stderr.read().strip()}")
     finally:

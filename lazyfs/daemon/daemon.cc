@@ -137,16 +137,17 @@ class Daemon {
     if (!drained || !rests) ::kill(::getpid(), SIGKILL);
   }
 
-  Result<store::Store> open_and_remember() {
-    TRY(store::Store::open(settings_.store));
-    return store::Store::open_or_recall(settings_.store, settings_.dir / "store.toml");
+  // What a predecessor showed is shown again even while the store is away; a first start must find the store.
+  Result<store::Store> open_store() {
+    const std::filesystem::path copy = settings_.dir / "store.toml";
+    std::error_code ignored;
+    const bool goes_on = keeper_ && std::filesystem::exists(settings_.dir / "attachments", ignored);
+    if (!goes_on) std::filesystem::remove(copy, ignored);
+    return store::Store::open_or_recall(settings_.store, copy);
   }
 
   Result<void> start() {
-    // Environments that a predecessor showed are shown again even while the store is away.
-    const bool goes_on = keeper_ && std::filesystem::exists(settings_.dir / "attachments");
-    const store::Store store = TRY(goes_on ? store::Store::open_or_recall(settings_.store, settings_.dir / "store.toml")
-                                           : open_and_remember());
+    const store::Store store = TRY(open_store());
     auto layers = TRY(store::LayerCache::open(store, settings_.cache_dir));
     auto slots = TRY(tree::SlotTable::open(settings_.dir / "slots"));
     chunks_ = make_chunk_stack(store, settings_, meter_);
