@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/chunk_stack.h"
 
+#include <thread>
+
 #include "base/log.h"
 #include "io/hf3fs_mount.h"
+#include "store/decode_ahead.h"
 #include "store/file_system_kind.h"
 #include "store/sources.h"
 
@@ -13,6 +16,7 @@ namespace {
 using store::FileSystemKind;
 
 constexpr std::size_t kMaxOpenPacks = 256;
+constexpr std::uint64_t kMinMemoryForAhead = 16 << 20;
 
 FileSystemKind kind_of_store(const store::Store& store) {
   auto kind = store::file_system_kind(store.root());
@@ -122,7 +126,8 @@ ChunkStack make_chunk_stack(const store::Store& store, const Settings& settings,
                             const std::shared_ptr<store::FetchMeter>& meter) {
   ChunkStack stack;
   stack.fetch_meter = meter;
-  stack.packs = store::metered_packs(pack_reader(store, settings, kind_of_store(store), stack), stack.pack_meter);
+  const FileSystemKind kind = kind_of_store(store);
+  stack.packs = store::metered_packs(pack_reader(store, settings, kind, stack), stack.pack_meter);
   auto source = store::pack_chunks(stack.packs);
   source = store::retry(std::move(source), {}, meter);
   source = store::verify(std::move(source), meter);
@@ -130,7 +135,13 @@ ChunkStack make_chunk_stack(const store::Store& store, const Settings& settings,
   source = store::merge_in_flight(std::move(source), meter);
   stack.memory = store::memory_cached(std::move(source), settings.memory_cache_bytes);
   stack.memory_bytes = settings.memory_cache_bytes;
-  stack.source = store::metered_by_origin(stack.memory, stack.origin_meter);
+  // With one processor, or with nowhere to put chunks, there is nothing to be won; where reads of the store are dear,
+  // too much to be lost.
+  const bool ahead = kind.where != FileSystemKind::Where::remote && !stack.node_cache &&
+                     settings.memory_cache_bytes >= kMinMemoryForAhead && std::thread::hardware_concurrency() > 1;
+  stack.source = store::metered_by_origin(
+      ahead ? std::shared_ptr<store::ChunkSource>(store::decode_ahead(stack.memory, stack.packs)) : stack.memory,
+      stack.origin_meter);
   return stack;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What can be wrapped around a ChunkSource. The usual stack, from the reader down:
-//   memory cache -> merge -> meter -> verify -> retry -> pack chunks -> node cache -> pack files
+//   decode ahead -> memory cache -> merge -> meter -> verify -> retry -> pack chunks -> node cache -> pack files
 #pragma once
 
 #include <chrono>
@@ -55,6 +55,8 @@ std::unique_ptr<ChunkSource> metered(std::unique_ptr<ChunkSource> inner, std::sh
 // Chunks in memory, least recently used out first. Chunks in use stay alive with their users.
 class MemoryCache : public ChunkSource {
  public:
+  // Fetches a chunk that is not there, before anybody asks for it; the first who does is told what it cost.
+  virtual Result<void> load(const ChunkRequest& request, Deadline deadline) = 0;
   // Not a use of it.
   [[nodiscard]] virtual bool has(const Digest& digest) = 0;
   // Forgets a chunk, or all. Returns the bytes that were held for it.

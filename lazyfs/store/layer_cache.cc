@@ -5,7 +5,7 @@
 
 #include "base/atomic_file.h"
 #include "base/log.h"
-#include "store/internal/sealed_file.h"
+#include "store/sealed_file.h"
 
 namespace dsec::store {
 

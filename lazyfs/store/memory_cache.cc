@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
 #include <list>
+#include <optional>
 #include <unordered_map>
 
 #include "base/guarded.h"
@@ -13,20 +14,22 @@ namespace {
 // Least-recently-used chunks of one part of the digest space.
 class Shard {
  public:
-  std::shared_ptr<const Bytes> find(const Digest& digest) {
+  // As it was got, for the first who asks; from memory, for all others.
+  std::optional<Chunk> find(const Digest& digest) {
     const auto found = places_.find(digest);
-    if (found == places_.end()) return nullptr;
+    if (found == places_.end()) return std::nullopt;
     order_.splice(order_.begin(), order_, found->second);
-    return found->second->bytes;
+    Chunk& chunk = found->second->chunk;
+    return std::exchange(chunk, {chunk.bytes, Origin::memory, 0});
   }
 
-  void insert(const Digest& digest, std::shared_ptr<const Bytes> bytes, std::size_t capacity) {
-    if (bytes->size() > capacity || places_.find(digest) != places_.end()) return;
-    used_ += bytes->size();
-    order_.push_front({digest, std::move(bytes)});
+  void insert(const Digest& digest, Chunk chunk, std::size_t capacity) {
+    if (chunk.bytes->size() > capacity || places_.find(digest) != places_.end()) return;
+    used_ += chunk.bytes->size();
+    order_.push_front({digest, std::move(chunk)});
     places_.emplace(digest, order_.begin());
     while (used_ > capacity) {
-      used_ -= order_.back().bytes->size();
+      used_ -= order_.back().chunk.bytes->size();
       places_.erase(order_.back().digest);
       order_.pop_back();
     }
@@ -35,7 +38,7 @@ class Shard {
   std::uint64_t drop(const Digest& digest) {
     const auto found = places_.find(digest);
     if (found == places_.end()) return 0;
-    const std::size_t bytes = found->second->bytes->size();
+    const std::size_t bytes = found->second->chunk.bytes->size();
     used_ -= bytes;
     order_.erase(found->second);
     places_.erase(found);
@@ -52,7 +55,7 @@ class Shard {
  private:
   struct Item {
     Digest digest;
-    std::shared_ptr<const Bytes> bytes;
+    Chunk chunk;
   };
   std::list<Item> order_;  // most recent first
   std::unordered_map<Digest, std::list<Item>::iterator> places_;
@@ -66,10 +69,18 @@ class MemoryCacheSource final : public MemoryCache {
 
   Result<Chunk> fetch(const ChunkRequest& request, Deadline deadline) override {
     Guarded<Shard>& shard = shard_of(request.digest);
-    if (auto bytes = shard.lock()->find(request.digest)) return Chunk{std::move(bytes), Origin::memory, 0};
+    if (auto chunk = shard.lock()->find(request.digest)) return std::move(*chunk);
     auto chunk = inner_->fetch(request, deadline);
-    if (chunk) shard.lock()->insert(request.digest, chunk->bytes, shard_capacity_);
+    if (chunk) shard.lock()->insert(request.digest, {chunk->bytes, Origin::memory, 0}, shard_capacity_);
     return chunk;
+  }
+
+  Result<void> load(const ChunkRequest& request, Deadline deadline) override {
+    Guarded<Shard>& shard = shard_of(request.digest);
+    if (shard.lock()->has(request.digest)) return {};
+    Chunk chunk = TRY(inner_->fetch(request, deadline));
+    shard.lock()->insert(request.digest, std::move(chunk), shard_capacity_);
+    return {};
   }
 
   bool has(const Digest& digest) override { return shard_of(digest).lock()->has(digest); }

@@ -23,7 +23,7 @@ struct Cached {
                                  calls),
                              capacity)) {}
   std::shared_ptr<std::atomic<int>> calls = std::make_shared<std::atomic<int>>(0);
-  std::unique_ptr<ChunkSource> source;
+  std::unique_ptr<MemoryCache> source;
 };
 
 // Digests of one shard, so that its order can be seen.
@@ -78,6 +78,20 @@ TEST_CASE("a chunk in use outlives its place in the cache") {
   for (std::uint8_t number = 2; number < 50; ++number) origin(cached, number);
   CHECK(held->bytes->size() == 100);
   CHECK(held->bytes->at(1) == 1);
+}
+
+TEST_CASE("what a chunk cost that was loaded ahead is told to the first who asks") {
+  const Cached cached(kShards * 1000, 100);
+  REQUIRE(cached.source->load(request(1), later()));
+  REQUIRE(cached.source->load(request(1), later()));
+  CHECK(*cached.calls == 1);
+  const auto first = cached.source->fetch(request(1), later());
+  CHECK((first->origin == Origin::store && first->store_bytes == 100));
+  const auto second = cached.source->fetch(request(1), later());
+  CHECK((second->origin == Origin::memory && second->store_bytes == 0));
+  CHECK(origin(cached, 2) == Origin::store);
+  REQUIRE(cached.source->load(request(2), later()));  // it is there: nobody is told anything
+  CHECK(origin(cached, 2) == Origin::memory);
 }
 
 TEST_CASE("failures are not kept") {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "store/internal/sealed_file.h"
+#include "store/sealed_file.h"
+
+#include <algorithm>
 
 #include "base/atomic_file.h"
 #include "base/checksum.h"
@@ -38,13 +40,16 @@ Result<SealedFile> SealedFile::open(const std::filesystem::path& path) {
 }
 
 Result<void> SealedFile::write(const std::filesystem::path& tmp_dir, const std::filesystem::path& path,
-                               ByteView content) {
+                               ByteView content, const std::function<bool()>& stop) {
   Bytes seal;
   ByteWriter writer(seal);
   writer.put(checksum64(content));
   writer.put(kMagic);
   AtomicFile file = TRY(AtomicFile::create(tmp_dir));
-  TRY(file.write(content));
+  for (ByteView rest = content; !rest.empty(); rest = rest.subspan(std::min(rest.size(), kSliceBytes))) {
+    if (stop && stop()) return fail(ErrorCode::unavailable, "stopped while {} was written", path.native());
+    TRY(file.write(rest.first(std::min(rest.size(), kSliceBytes))));
+  }
   TRY(file.write(seal));
   return file.replace(path);
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 
 #include "base/bytes.h"
 #include "base/mapping.h"
@@ -17,8 +18,11 @@ class SealedFile {
   // Maps `path` and checks the seal, which reads all of it: some GB/s from the page cache. `not_found` when there is no
   // such file, `corrupt` when the seal does not fit.
   static Result<SealedFile> open(const std::filesystem::path& path);
-  // Puts a new file in place by rename. It is not synced: what a crash leaves of it has no valid seal.
-  static Result<void> write(const std::filesystem::path& tmp_dir, const std::filesystem::path& path, ByteView content);
+  // Puts a new file in place by rename. It is not synced: what a crash leaves of it has no valid seal. `stop` may be
+  // none; it is asked before each kSliceBytes, and when it says true nothing is put in place: `unavailable`.
+  static Result<void> write(const std::filesystem::path& tmp_dir, const std::filesystem::path& path, ByteView content,
+                            const std::function<bool()>& stop = nullptr);
+  static constexpr std::size_t kSliceBytes = 4 << 20;
 
   // Content that could not be written, kept in memory.
   static SealedFile in_memory(Bytes content);
