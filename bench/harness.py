@@ -55,6 +55,7 @@ class Bench:
         self.work_dir = os.path.abspath(arguments.work_dir)
         self.environment = {**os.environ, "DSEC_STORE": self.path("store"), "DSEC_STATE_DIR": self.path("state"),
                             "DSEC_RUNTIME_DIR": self.path("run")}
+        self.own_daemons = [("", self.environment)]
         self.parameters = {"repeat": self.repeat, "tiny": self.tiny}
         self.cases = []
         self.facts = []
@@ -101,16 +102,27 @@ class Bench:
 
     # Running things.
 
-    def call(self, *command):
+    def call(self, *command, environment=None):
         """Runs a command; its standard output."""
-        ran = subprocess.run(command, env=self.environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+        ran = subprocess.run(command, env=environment or self.environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                              check=False)
         if ran.returncode != 0:
             raise Failed(f"{' '.join(command)}: exit {ran.returncode}: {ran.stderr.strip()[-2000:]}")
         return ran.stdout
 
-    def dsec(self, *arguments):
-        return self.call(self.need_program("dsec"), *arguments)
+    def dsec(self, *arguments, environment=None):
+        return self.call(self.need_program("dsec"), *arguments, environment=environment)
+
+    def daemon_with(self, name, settings):
+        """The environment in which dsec uses a daemon of its own, with its own copies of metadata and these settings."""
+        with open(self.path(f"lazyfsd-{name}.toml"), "w", encoding="utf-8") as file:
+            file.write(settings)
+        environment = {**self.environment, "DSEC_STATE_DIR": self.path("state-" + name),
+                       "DSEC_RUNTIME_DIR": self.path("run-" + name), "DSEC_LAZYFSD_CONF": self.path(f"lazyfsd-{name}.toml")}
+        self.own_daemons.append(("-" + name, environment))
+        self.stop_daemon()  # of a run that was interrupted
+        self.remove("run-" + name, "state-" + name)
+        return environment
 
     def time(self, *command):
         start = time.perf_counter_ns()
@@ -122,18 +134,19 @@ class Bench:
         return json.loads(self.call(self.need_program("dsec_bench_probe"), *arguments))
 
     def stop_daemon(self):
-        """Ends the daemon of our store and waits until its mounts are gone."""
-        if not os.path.exists(self.path("run")):
-            return
-        subprocess.run([os.path.join(self.bin_dir, "dsec"), "fs", "stop"], env=self.environment, check=False,
-                       stdin=subprocess.DEVNULL, capture_output=True)
+        """Ends the daemons of our store and waits until their mounts are gone."""
+        for suffix, environment in self.own_daemons:
+            if os.path.exists(self.path("run" + suffix)):
+                subprocess.run([os.path.join(self.bin_dir, "dsec"), "fs", "stop"], env=environment, check=False,
+                               stdin=subprocess.DEVNULL, capture_output=True)
         deadline = time.monotonic() + STOP_TIMEOUT_S
         while self.is_mounted() and time.monotonic() < deadline:
             time.sleep(0.05)
 
     def is_mounted(self):
         with open("/proc/self/mounts", encoding="utf-8") as file:
-            return any(line.split()[1].startswith(self.path("run") + "/") for line in file)
+            points = [line.split()[1] for line in file]
+        return any(point.startswith(self.path("run" + suffix) + "/") for suffix, _ in self.own_daemons for point in points)
 
     def drop_caches(self):
         """False where that is not permitted."""

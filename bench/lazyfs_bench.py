@@ -19,7 +19,9 @@ def run(bench):
     bench.dsec("compose", "-f", os.path.join(folder, "env.toml"))
     whole = os.path.join(folder, "whole")
     bench.parameters["ext4 side on"] = bench.call("stat", "-f", "-c", "%T", whole).strip()
-    bare = [Plain("ext4", whole), *(Lazy(bench, mode, "corpus:1") for mode in ("tree", "objects"))]
+    layers, merged = (bench.daemon_with(name, f'merged_roots = "{roots}"\n') for name, roots in (("layers", "off"), ("merged", "always")))
+    bare = [Plain("ext4", whole), *(Lazy(bench, mode, "corpus:1", daemon=layers) for mode in ("tree", "objects")),
+            Lazy(bench, "objects", "corpus:1", "merged", merged)]
     overlaid = [Overlay(bench, target) for target in bare]
     for target in overlaid + bare:
         bench.undo.append(target.down)

@@ -20,26 +20,27 @@ class Plain:
 
 
 class Lazy:
-    """An environment through `dsec mount`. `mode` is one of --rootfs-mode."""
+    """An environment through `dsec mount`. `mode` is one of --rootfs-mode, `variant` of a daemon (Bench.daemon_with())."""
 
-    def __init__(self, bench, mode, env):
+    def __init__(self, bench, mode, env, variant="", daemon=None):
         self.bench = bench
         self.mode = mode
         self.env = env
-        self.name = f"lazyfs {mode}"
-        self.path = bench.path(f"mnt-{mode}")
+        self.daemon = daemon
+        self.name = f"lazyfs {mode} {variant}".strip()
+        self.path = bench.path(self.name.replace("lazyfs", "mnt").replace(" ", "-"))
         self.mounted = False
 
     def up(self):
         if self.mounted:
             return
         os.makedirs(self.path, exist_ok=True)
-        self.bench.dsec("mount", "--rootfs-mode", self.mode, self.env, self.path)
+        self.bench.dsec("mount", "--rootfs-mode", self.mode, self.env, self.path, environment=self.daemon)
         self.mounted = True
 
     def down(self):
         if self.mounted:
-            self.bench.dsec("umount", self.path)
+            self.bench.dsec("umount", self.path, environment=self.daemon)
             self.mounted = False
 
 

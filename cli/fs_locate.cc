@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <vector>
 
-#include "base/fd.h"
+#include "base/mount_table.h"
 #include "base/paths.h"
 #include "base/text.h"
 #include "cli/bind_mount.h"
@@ -19,56 +19,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-struct Mount {
-  std::string device;  // "MAJOR:MINOR"
-  std::string point;
-  std::string type;
-  std::string options;  // of the file system
-};
-
-// mountinfo writes space, tab, newline and backslash as \ooo.
-std::string decoded(std::string_view text) {
-  std::string plain;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const bool is_escape = text[i] == '\\' && i + 3 < text.size();
-    if (!is_escape) {
-      plain.push_back(text[i]);
-      continue;
-    }
-    plain.push_back(static_cast<char>((text[i + 1] - '0') << 6 | (text[i + 2] - '0') << 3 | (text[i + 3] - '0')));
-    i += 3;
-  }
-  return plain;
-}
-
-Result<std::vector<Mount>> read_mounts() {
-  constexpr std::uint64_t kMaxBytes = 64 << 20;
-  const auto bytes = TRY(read_file("/proc/self/mountinfo", kMaxBytes));
-  std::vector<Mount> mounts;
-  for (const std::string_view line : split(as_text(bytes), '\n')) {
-    const auto words = split(line, ' ');
-    std::size_t dash = 6;
-    while (dash < words.size() && words[dash] != "-") ++dash;
-    if (dash + 3 >= words.size()) continue;
-    mounts.push_back({std::string(words[2]), decoded(words[4]), decoded(words[dash + 1]), decoded(words[dash + 3])});
-  }
-  return mounts;
-}
-
-bool is_below(const std::string& path, const std::string& directory) {
-  return path == directory || directory == "/" || starts_with(path, directory + "/");
-}
-
-// The one that shows a path: the longest, and of several at a place the last.
-const Mount* mount_of(const std::vector<Mount>& mounts, const std::string& path) {
-  const Mount* found = nullptr;
-  for (const Mount& mount : mounts) {
-    const bool fits = is_below(path, mount.point) && (found == nullptr || mount.point.size() >= found->point.size());
-    if (fits) found = &mount;
-  }
-  return found;
-}
-
 Result<struct stat> look_at(const fs::path& path) {
   struct stat st {};
   if (::lstat(path.c_str(), &st) != 0) return fail_sys(errno, path.native());
@@ -76,11 +26,11 @@ Result<struct stat> look_at(const fs::path& path) {
 }
 
 // Where lazyfsd has the file system with a file, by its device number.
-Result<ServedNode> in_lazyfs(const std::vector<Mount>& mounts, const fs::path& path) {
+Result<ServedNode> in_lazyfs(const std::vector<MountEntry>& mounts, const fs::path& path) {
   const struct stat st = TRY(look_at(path));
   const std::string device = fmt::format("{}:{}", major(st.st_dev), minor(st.st_dev));
   const fs::path daemons = runtime_dir() / "lazyfs";
-  for (const Mount& mount : mounts) {
+  for (const MountEntry& mount : mounts) {
     const fs::path point = mount.point;
     if (mount.device != device || point.parent_path().parent_path() != daemons) continue;
     return ServedNode{point.parent_path(), point.filename(), st.st_ino, path};
@@ -89,7 +39,7 @@ Result<ServedNode> in_lazyfs(const std::vector<Mount>& mounts, const fs::path& p
 }
 
 // Values of an overlay's options whose name begins so: lowerdir=A:B, or lowerdir+=A and again.
-std::vector<std::string> directories_of(const Mount& overlay, std::string_view option) {
+std::vector<std::string> directories_of(const MountEntry& overlay, std::string_view option) {
   std::vector<std::string> found;
   for (const std::string_view one : split(overlay.options, ',')) {
     if (!starts_with(one, option)) continue;
@@ -109,7 +59,7 @@ Result<fs::path> attachment_of(const MountRecord& record) {
   return fail(ErrorCode::not_found, "environment {} is not attached", record.env);
 }
 
-Result<ServedNode> in_overlay(const std::vector<Mount>& mounts, const Mount& overlay, const fs::path& path) {
+Result<ServedNode> in_overlay(const std::vector<MountEntry>& mounts, const MountEntry& overlay, const fs::path& path) {
   TRY(look_at(path));
   const fs::path inside = path.lexically_relative(overlay.point);
   for (const std::string& upper : directories_of(overlay, "upperdir")) {
@@ -120,7 +70,7 @@ Result<ServedNode> in_overlay(const std::vector<Mount>& mounts, const Mount& ove
   std::vector<fs::path> lowers;
   if (const auto record = load_record(overlay.point)) lowers.push_back(TRY(attachment_of(*record)));
   for (const std::string& lower : directories_of(overlay, "lowerdir")) {
-    if (is_below(lower, (runtime_dir() / "lazyfs").native())) lowers.emplace_back(lower);
+    if (is_at_or_below(lower, (runtime_dir() / "lazyfs").native())) lowers.emplace_back(lower);
   }
   for (const fs::path& lower : lowers) {
     if (look_at(lower / inside)) return in_lazyfs(mounts, lower / inside);
@@ -138,7 +88,7 @@ Result<ServedNode> locate_served(const fs::path& given) {
   if (error) return fail_sys(error.value(), given.native());
   const fs::path path = name.empty() ? directory : directory / name;
   const auto mounts = TRY(read_mounts());
-  const Mount* const mount = mount_of(mounts, path.native());
+  const MountEntry* const mount = mount_of(mounts, path.native());
   if (mount == nullptr) return fail(ErrorCode::not_found, "no mount has {}", path.native());
   if (mount->type == "fuse.lazyfs") return in_lazyfs(mounts, path);
   if (mount->type == "overlay") return in_overlay(mounts, *mount, path);

@@ -20,7 +20,9 @@ std::string describe_keeper(const Json& status) {
     return fmt::format("WARNING: its keeper died and could not be replaced: when lazyfsd dies, its readers fail{}\n",
                        last);
   }
-  return fmt::format("kept by process {}, {} restarts{}\n", keeper["pid"].get<int>(), restarts, last);
+  const bool has_rings = status.value("transport", "") == "io_uring";
+  return fmt::format("kept by process {}, {} restarts{}\n{}", keeper["pid"].get<int>(), restarts, last,
+                     has_rings ? "requests come through io_uring: when lazyfsd dies, its readers fail\n" : "");
 }
 
 }  // namespace

@@ -81,6 +81,12 @@ std::string describe_caches(const Json& stats) {
   return trouble.empty() ? text : text + fmt::format("WARNING: the node cache is off: {}\n", trouble);
 }
 
+std::string describe_merged_images(const Json& merged) {
+  return fmt::format("merged images: {} ({} of {}), {} being made, {} made, {} failed\n", count_of(merged, "images"),
+                     human_size(count_of(merged, "bytes")), human_size(count_of(merged, "quota_bytes")),
+                     count_of(merged, "waiting"), count_of(merged, "built"), count_of(merged, "failed"));
+}
+
 Result<void> print_stats(const Json& stats) {
   const Json& chunks = part_of(stats, "chunks");
   const Json& fetched = part_of(stats, "store_bytes");
@@ -99,7 +105,7 @@ Result<void> print_stats(const Json& stats) {
       human_size(count_of(chunks, "touched_bytes")), count_of(chunks, "merged_waits"), count_of(chunks, "retries"),
       count_of(chunks, "timeouts"), count_of(chunks, "wrong_bytes"), count_of(chunks, "corrupt"),
       count_of(stats, "deadline_answers"))));
-  TRY(print(describe_caches(stats) + "\n"));
+  TRY(print(describe_caches(stats) + describe_merged_images(part_of(stats, "merged_images")) + "\n"));
   return print(format_table(env_rows(part_of(stats, "envs"))));
 }
 

@@ -25,19 +25,19 @@ struct Place {
   [[nodiscard]] std::string text() const { return fmt::format("{}, {} free", type, human_size(free_bytes)); }
 };
 
-Place place_of(const std::vector<Mount>& mounts, const fs::path& path) {
+Place place_of(const std::vector<MountEntry>& mounts, const fs::path& path) {
   Place place;
   place.path = nearest_existing(path);
   std::error_code error;
   const fs::path real = fs::canonical(place.path, error);
-  const Mount* mount = mount_of(mounts, real.native());
+  const MountEntry* mount = mount_of(mounts, real.native());
   place.type = mount == nullptr ? "unknown file system" : mount->type;
   struct statvfs info {};
   if (::statvfs(place.path.c_str(), &info) == 0) place.free_bytes = std::uint64_t{info.f_bavail} * info.f_frsize;
   return place;
 }
 
-Finding store_finding(const std::vector<Mount>& mounts, const fs::path& path) {
+Finding store_finding(const std::vector<MountEntry>& mounts, const fs::path& path) {
   const Place place = place_of(mounts, path);
   const auto opened = store::Store::open(path);
   const std::string found = fmt::format("{}: {}", path.native(), place.text());
@@ -56,7 +56,7 @@ Finding store_finding(const std::vector<Mount>& mounts, const fs::path& path) {
   return fine("store", found);
 }
 
-Finding state_finding(const std::vector<Mount>& mounts, const fs::path& path) {
+Finding state_finding(const std::vector<MountEntry>& mounts, const fs::path& path) {
   const Place place = place_of(mounts, path);
   const std::string found = fmt::format("{}: {}", path.native(), place.text());
   if (place.free_bytes >= kMinFreeBytes) return fine("state directory", found);
@@ -64,7 +64,7 @@ Finding state_finding(const std::vector<Mount>& mounts, const fs::path& path) {
                   "free some space, or point DSEC_STATE_DIR to a larger disk");
 }
 
-Finding runtime_finding(const std::vector<Mount>& mounts, const fs::path& path) {
+Finding runtime_finding(const std::vector<MountEntry>& mounts, const fs::path& path) {
   const Place place = place_of(mounts, path);
   const std::string found = fmt::format("{}: {}", path.native(), place.type);
   if (path.native().size() + kSocketTail >= sizeof(sockaddr_un{}.sun_path)) {
@@ -81,7 +81,7 @@ Finding runtime_finding(const std::vector<Mount>& mounts, const fs::path& path) 
 }  // namespace
 
 Findings examine_storage(const HostFiles& host, const DoctorOptions& options) {
-  const std::vector<Mount> mounts = parse_mountinfo(host.read("proc/self/mountinfo"));
+  const std::vector<MountEntry> mounts = parse_mountinfo(host.read("proc/self/mountinfo"));
   return {store_finding(mounts, options.store), state_finding(mounts, options.state_dir),
           examine_upper(options.state_dir), runtime_finding(mounts, options.runtime_dir)};
 }

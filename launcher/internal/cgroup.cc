@@ -101,7 +101,7 @@ Result<std::uint64_t> read_counter(const fs::path& file, std::string_view key) {
 }
 
 fs::path base_group(const MountEntry& mount, std::string_view own) {
-  const fs::path root = mount.mount_point;
+  const fs::path root = mount.point;
   if (::access(root.c_str(), W_OK) == 0) return root;
   if (mount.root != "/" && starts_with(own, mount.root)) own.remove_prefix(mount.root.size());
   while (!own.empty() && own[0] == '/') own.remove_prefix(1);

@@ -157,7 +157,7 @@ std::unique_ptr<CgroupDriver> make_cgroup_v1(std::span<const MountEntry> mounts,
     }
     if (hierarchy.controllers.empty()) continue;
     hierarchy.base = base_group(mount, own_path(own_groups, hierarchy.controllers[0]));
-    hierarchy.view = fs::path(mount.mount_point).filename().native();
+    hierarchy.view = fs::path(mount.point).filename().native();
     hierarchies.push_back(std::move(hierarchy));
   }
   if (hierarchies.empty()) return nullptr;

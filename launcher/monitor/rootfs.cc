@@ -110,8 +110,8 @@ Result<void> enter_mount_namespace(std::string_view cgroup_version, const fs::pa
   if (cgroup_version != "v1") return {};
   for (const MountEntry& mount : TRY(read_mounts())) {
     if (mount.type != "cgroup2") continue;
-    if (::umount2(mount.mount_point.c_str(), MNT_DETACH) != 0) {
-      return fail_sys(errno, fmt::format("hide {} from the runtime", mount.mount_point));
+    if (::umount2(mount.point.c_str(), MNT_DETACH) != 0) {
+      return fail_sys(errno, fmt::format("hide {} from the runtime", mount.point));
     }
   }
   return {};

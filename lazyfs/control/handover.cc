@@ -49,6 +49,8 @@ Result<Handover::InFlight> parse_in_flight(const std::string& name) {
 Result<Fd> write_handover(const Handover& handover) {
   Json document = {{"arguments", handover.arguments},
                    {"in_flight", kInFlightNames[static_cast<std::size_t>(handover.in_flight)]},
+                   {"is_first", handover.is_first},
+                   {"has_rings", handover.has_rings},
                    {"keeper", handover.keeper},
                    {"daemon", handover.daemon},
                    {"restarts", handover.restarts},
@@ -67,6 +69,8 @@ Result<Handover> read_handover(const Fd& file) {
   Handover handover;
   handover.arguments = TRY(json_texts(document, "arguments"));
   handover.in_flight = TRY(parse_in_flight(TRY(json_text(document, "in_flight"))));
+  handover.is_first = or_default(json_bool(document, "is_first"), false).value_or(false);
+  handover.has_rings = or_default(json_bool(document, "has_rings"), false).value_or(false);
   handover.keeper = static_cast<pid_t>(TRY(json_int(document, "keeper")));
   handover.daemon = static_cast<pid_t>(TRY(json_int(document, "daemon")));
   handover.restarts = TRY(json_uint(document, "restarts"));

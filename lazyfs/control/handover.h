@@ -32,6 +32,7 @@ enum class Signal : char {
   stopped = 'Q',  // lazyfsd ends because it was asked to, or is idle: unmount
   drained = 'U',  // lazyfsd ends with every request answered: start the next one
   hurried = 'H',  // lazyfsd ends for the next one with requests unanswered
+  rings = 'I',    // lazyfsd serves its mounts through io_uring: nobody can go on with them
   stop = 'S',     // to lazyfsd: end
 };
 
@@ -44,6 +45,8 @@ struct Handover {
   std::array<Bytes, 2> inits;
   std::vector<std::string> arguments;  // of lazyfsd, as its keeper was told them
   enum class InFlight { none, serve, refuse } in_flight = InFlight::none;
+  bool is_first = false;   // nobody has served these mounts yet
+  bool has_rings = false;  // to a new keeper: as Signal::rings
   pid_t keeper = 0;
   pid_t daemon = 0;            // to a new keeper: who serves
   std::uint64_t restarts = 0;  // since the mounts were made

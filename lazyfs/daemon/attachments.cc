@@ -8,13 +8,13 @@
 namespace dsec::daemon {
 
 Attachments::Attachments(store::Store store, store::LayerCache layers, std::unique_ptr<tree::SlotTable> slots,
-                         MountedNames plain, MountedNames with_xattrs)
+                         MountedNames plain, MountedNames with_xattrs, MergedImages* merged)
     : store_(std::move(store)),
       layers_(std::move(layers)),
       slots_(std::move(slots)),
       plain_(std::move(plain)),
       with_xattrs_(std::move(with_xattrs)),
-      roots_(plain_.path / tree::Namespace::kObjectsName) {}
+      roots_(plain_.path / tree::Namespace::kObjectsName, merged) {}
 
 namespace {
 

@@ -46,8 +46,9 @@ class Attachments {
  public:
   static constexpr std::size_t kMaxIdle = 512;
 
+  // `merged` lives longer; null when there are no merged images.
   Attachments(store::Store store, store::LayerCache layers, std::unique_ptr<tree::SlotTable> slots, MountedNames plain,
-              MountedNames with_xattrs);
+              MountedNames with_xattrs, MergedImages* merged);
 
   // Shows what a predecessor showed, under the same names and numbers, and writes changes down from then on. Before
   // anything is attached. Environments that are not in the store any more are left out with a log line; any other

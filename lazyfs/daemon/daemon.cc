@@ -24,10 +24,12 @@
 #include "daemon/insight.h"
 #include "daemon/keeper_link.h"
 #include "daemon/leases.h"
+#include "daemon/merged_images.h"
 #include "daemon/metrics_server.h"
 #include "daemon/prefetch_jobs.h"
 #include "daemon/served_mount.h"
 #include "daemon/stats_document.h"
+#include "fuse/rings.h"
 
 namespace dsec::daemon {
 
@@ -128,12 +130,12 @@ class Daemon {
 
   // The mounts stay. What is still not answered after a while is sent to the successor again, where the kernel can.
   void leave_to_successor() {
-    const bool rests = prefetch_->stop(kDrainPatience);
+    const bool rests = prefetch_->stop(kDrainPatience) && (!merged_ || merged_->rests(kDrainPatience));
     const bool drained = plain_.drain(kDrainPatience) == fuse::Session::Drained::yes &&
                          with_xattrs_.drain(kDrainPatience) == fuse::Session::Drained::yes;
     log(LogLevel::info, "left_to_successor", {{"drained", drained ? "yes" : "no"}});
     keeper_->tell(drained ? control::Signal::drained : control::Signal::hurried);
-    // A thread hangs in the store and cannot be waited for.
+    // A thread hangs in the store, or in a disk, and cannot be waited for.
     if (!drained || !rests) ::kill(::getpid(), SIGKILL);
   }
 
@@ -160,11 +162,13 @@ class Daemon {
     options.tap = tap_;
     options.where = whereabouts(chunks_);
     if (keeper_) options.in_flight = in_flight_of(keeper_->handover());
+    options.transport = choose_transport();
     MountedNames plain = TRY(open_mount(plain_, 0, source, options));
     options.xattrs = fuse::SessionOptions::Xattrs::yes;
     MountedNames with_xattrs = TRY(open_mount(with_xattrs_, 1, source, options));
+    make_merged_images();
     attachments_ = std::make_unique<Attachments>(store, std::move(layers), std::move(slots), std::move(plain),
-                                                 std::move(with_xattrs));
+                                                 std::move(with_xattrs), merged_.get());
     prefetch_ = std::make_unique<PrefetchJobs>(store, *attachments_, chunks_, settings_);
     look_inside();
     TRY(restore_attachments());
@@ -177,10 +181,19 @@ class Daemon {
     return {};
   }
 
+  void make_merged_images() {
+    if (settings_.merged_roots == MergedRoots::off) return;
+    MergedOptions options;
+    options.when = settings_.merged_roots;
+    options.quota_bytes = settings_.merged_quota_bytes;
+    merged_ = std::make_unique<MergedImages>(settings_.cache_dir / "merged", options);
+  }
+
   void look_inside() {
     Sight sight;
     sight.chunks = &chunks_;
     sight.attachments = attachments_.get();
+    sight.merged = merged_.get();
     sight.tap = tap_;
     sight.store = settings_.store.native();
     insight_ = std::make_unique<Insight>(std::move(sight));
@@ -197,6 +210,23 @@ class Daemon {
     }
     return fuse::SessionOptions::InFlight::none;
   }
+
+  // The keeper must know before the kernel does.
+  fuse::Transport choose_transport() {
+    if (settings_.transport == TransportChoice::fuse) return fuse::Transport::device;
+    if (!keeper_) return fuse::Transport::io_uring;
+    const auto works = keeper_->handover().is_first
+                           ? fuse::try_rings(keeper_->handover().inits[0])
+                           : fail(ErrorCode::unsupported, "its mounts go on with /dev/fuse until it is stopped");
+    if (!works) {
+      log(LogLevel::warn, "transport_is_device", {{"reason", works.error().message}});
+      return fuse::Transport::device;
+    }
+    keeper_->tell_of_rings();
+    return fuse::Transport::io_uring;
+  }
+
+  [[nodiscard]] bool has_rings() const { return plain_.session().transport() == fuse::Transport::io_uring; }
 
   Result<MountedNames> open_mount(ServedMount& mount, std::size_t which,
                                   const std::shared_ptr<store::ChunkSource>& source, fuse::SessionOptions options) {
@@ -298,8 +328,10 @@ class Daemon {
         {"keeper", keeper_ ? keeper_->describe() : Json()},
         {"version", DSEC_VERSION},
         {"store", settings_.store.native()},
+        {"transport", has_rings() ? "io_uring" : "fuse"},
         {"attached", attachments_->describe()},
         {"object_mode", attachments_->object_mode()},
+        {"merged_images", describe(merged_.get())},
         {"fetches", meter_->fetches.get()},
         {"fetch_failures", meter_->failures.get()},
         {"store_bytes", meter_->store_bytes.get()},
@@ -323,6 +355,11 @@ class Daemon {
     if (!keeper_ || keeper_->channel() < 0) {
       return fail(ErrorCode::unavailable, "lazyfsd has no keeper that would start another one; `dsec fs stop` it");
     }
+    if (has_rings()) {
+      return fail(
+          ErrorCode::unsupported,
+          "mounts with transport = \"io_uring\" cannot be handed over; end what uses them, then `dsec fs stop`");
+    }
     leave(Leaving::to_successor);
     return Json::object();
   }
@@ -330,6 +367,7 @@ class Daemon {
   void leave(Leaving how) {
     Leaving staying = Leaving::no;
     leaving_.compare_exchange_strong(staying, how);
+    if (merged_) merged_->stop();
     server_->stop();
   }
 
@@ -358,7 +396,7 @@ class Daemon {
       ::poll(polled.data(), polled.size(), kWatchPeriodMs);
       if (polled[0].revents != 0) {
         // Whoever ends us alone gets a successor; the keeper is the one to be asked for more.
-        const bool kept = keeper_ && keeper_->channel() >= 0;
+        const bool kept = keeper_ && keeper_->channel() >= 0 && !has_rings();
         leave(kept ? Leaving::to_successor : Leaving::for_good);
       }
       if (keeper_ && keeper_->news() == KeeperLink::News::stop) leave(Leaving::for_good);
@@ -384,6 +422,7 @@ class Daemon {
   std::atomic<Leaving> leaving_ = Leaving::no;
   ServedMount plain_;
   ServedMount with_xattrs_;
+  std::unique_ptr<MergedImages> merged_;  // none: the settings say so
   std::unique_ptr<Attachments> attachments_;
   std::unique_ptr<PrefetchJobs> prefetch_;
   std::shared_ptr<fuse::RequestTap> tap_ = std::make_shared<fuse::RequestTap>();

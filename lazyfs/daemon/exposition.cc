@@ -126,6 +126,13 @@ void write_node_cache(Exposition& out, const store::NodeCacheStats& stats) {
   out.single("node_cache_write_failures_total", "counter", "Writes to it that failed.", stats.write_failures);
 }
 
+void write_merged_images(Exposition& out, const MergedImages::Figures& figures) {
+  out.single("merged_images", "gauge", "Merged images on this node.", figures.usage.images);
+  out.single("merged_image_bytes", "gauge", "Their size.", figures.usage.bytes);
+  out.single("merged_images_built_total", "counter", "Merged images made.", figures.built);
+  out.single("merged_images_failed_total", "counter", "Merged images that could not be made or used.", figures.failed);
+}
+
 void write_envs(Exposition& out, const std::vector<EnvFigures>& envs) {
   const auto label = [](const EnvFigures& env) { return fmt::format("env=\"{}\"", env.env.hex()); };
   out.single("environments", "gauge", "Environments that are shown.", envs.size());
@@ -162,6 +169,7 @@ std::string exposition(const Sight& sight) {
   out.single("memory_cache_used_bytes", "gauge", "Decoded chunks in memory.", sight.chunks->memory->used_bytes());
   out.single("memory_cache_capacity_bytes", "gauge", "How much may be there.", sight.chunks->memory_bytes);
   if (sight.chunks->node_cache) write_node_cache(out, sight.chunks->node_cache->stats());
+  if (sight.merged != nullptr) write_merged_images(out, sight.merged->figures());
   write_envs(out, env_figures(sight));
   return out.take();
 }

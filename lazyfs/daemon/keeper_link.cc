@@ -51,6 +51,14 @@ void KeeperLink::tell(Signal signal) {
   if (!control::send_signal(channel_, signal)) lose_keeper();
 }
 
+void KeeperLink::tell_of_rings() {
+  {
+    const std::lock_guard lock(mutex_);
+    handover_.has_rings = true;
+  }
+  tell(Signal::rings);
+}
+
 int KeeperLink::channel() const {
   const std::lock_guard lock(mutex_);
   return channel_.get();

@@ -31,6 +31,8 @@ class KeeperLink {
   Result<Fd> listener() const;
 
   void tell(control::Signal signal);
+  // The mounts are served through io_uring: neither this keeper nor the next may have a successor go on with them.
+  void tell_of_rings();
   // To be polled for reading; -1 while there is no keeper.
   int channel() const;
   // `stop`: the keeper wants us to end. Also beats, and replaces a keeper that died: we have all that it had. That is

@@ -129,6 +129,21 @@ constexpr std::array kSettings{
               s.cache_reserve_bytes = TRY(parse_size(text));
               return {};
             }},
+    Setting{"merged_roots", "auto",
+            "In object mode, layers of an environment as one image in cache_dir: \"auto\": made for what is attached "
+            "repeatedly; \"always\": the first one to attach waits for it; \"off\".",
+            Setting::Where::both,
+            [](Settings& s, const std::string& text) -> Result<void> {
+              s.merged_roots = TRY(choose<MergedRoots>(
+                  text,
+                  {{"auto", MergedRoots::automatic}, {"always", MergedRoots::always}, {"off", MergedRoots::off}}));
+              return {};
+            }},
+    Setting{"merged_quota", "1G", "Size of all these images; 0: none are made or kept.", Setting::Where::both,
+            [](Settings& s, const std::string& text) -> Result<void> {
+              s.merged_quota_bytes = TRY(parse_size(text));
+              return {};
+            }},
     Setting{"fetch_first", "16K", "Read at once from the store at a new place, for the node cache: up to 4M.",
             Setting::Where::both,
             [](Settings& s, const std::string& text) -> Result<void> {
@@ -163,6 +178,15 @@ constexpr std::array kSettings{
     Setting{"prefetch_threads", "8", "Reads of the store ahead of need at a time: 1 to 64.", Setting::Where::both,
             [](Settings& s, const std::string& text) -> Result<void> {
               return set_number(s.prefetch_threads, text, 1, 64);
+            }},
+    Setting{"transport", "fuse",
+            "How requests come from the kernel: \"fuse\", or \"io_uring\" where the kernel offers it: faster, but when "
+            "lazyfsd dies its mounts do, too.",
+            Setting::Where::both,
+            [](Settings& s, const std::string& text) -> Result<void> {
+              s.transport = TRY(choose<TransportChoice>(
+                  text, {{"fuse", TransportChoice::fuse}, {"io_uring", TransportChoice::io_uring}}));
+              return {};
             }},
     Setting{"threads", "4", "Threads that serve requests of the kernel, for each of the two mounts: 1 to 64.",
             Setting::Where::both,

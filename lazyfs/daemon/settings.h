@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "base/result.h"
+#include "daemon/merged_images.h"
 #include "daemon/metrics_server.h"
 
 namespace dsec::daemon {
@@ -18,6 +19,7 @@ namespace dsec::daemon {
 enum class EngineChoice { automatic, sync, uring, hf3fs };
 enum class CacheChoice { automatic, on, off };
 enum class AdviceChoice { automatic, off };
+enum class TransportChoice { fuse, io_uring };
 
 struct Settings {
   std::filesystem::path store;      // --store
@@ -31,12 +33,15 @@ struct Settings {
   CacheChoice node_cache = CacheChoice::automatic;
   std::uint64_t cache_quota_bytes = 0;  // 0: as NodeCacheOptions says
   std::uint64_t cache_reserve_bytes = 0;
+  MergedRoots merged_roots = MergedRoots::automatic;
+  std::uint64_t merged_quota_bytes = 0;
   std::uint64_t fetch_first_bytes = 0;
   std::uint64_t fetch_window_bytes = 0;
   AdviceChoice record = AdviceChoice::automatic;
   AdviceChoice prefetch = AdviceChoice::automatic;
   std::uint64_t prefetch_bandwidth = 0;  // bytes a second; 0: no bound
   std::uint64_t prefetch_threads = 0;
+  TransportChoice transport = TransportChoice::fuse;
   std::uint64_t threads = 0;
   std::chrono::milliseconds read_deadline{0};
   std::uint64_t read_ahead_kb = 0;

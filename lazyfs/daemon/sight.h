@@ -16,6 +16,7 @@ namespace dsec::daemon {
 struct Sight {
   const ChunkStack* chunks = nullptr;
   Attachments* attachments = nullptr;
+  MergedImages* merged = nullptr;  // none: the settings say so
   std::shared_ptr<fuse::RequestTap> tap;
   std::string store;
   std::chrono::system_clock::time_point started = std::chrono::system_clock::now();

@@ -128,6 +128,7 @@ Result<Json> stats_document(const Sight& sight, const std::optional<Digest>& env
   document["amplification"] = ratio(fetched.demand_bytes + fetched.prefetch_bytes, touched);
   document["memory_cache"] = {{"used_bytes", sight.chunks->memory->used_bytes()},
                               {"capacity_bytes", sight.chunks->memory_bytes}};
+  document["merged_images"] = describe(sight.merged);
   document["envs"] = std::move(envs);
   document["envs_left_out"] = left_out;
   return document;

@@ -22,6 +22,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kInitBufferBytes = 64 << 10;  // the kernel refuses less than 8 KiB
 constexpr std::uint64_t kHasResend = std::uint64_t{1} << 39;
+constexpr std::uint64_t kOverIoUring = std::uint64_t{1} << 41;
 constexpr std::uint32_t kInitExtended = std::uint32_t{1} << 30;  // `flags2` holds the upper half of the flags
 constexpr std::size_t kFlags2Offset = sizeof(fuse_in_header) + 16;
 constexpr std::int32_t kNotifyResend = 7;
@@ -123,15 +124,23 @@ void clear_stale_mount(const fs::path& mountpoint) {
   }
 }
 
-bool can_resend(ByteView init) {
+namespace {
+
+bool offers(ByteView init, std::uint64_t what) {
   constexpr std::size_t kFlagsOffset = kFlags2Offset - sizeof(std::uint32_t);
   if (init.size() < kFlags2Offset + sizeof(std::uint32_t)) return false;
   std::uint32_t flags = 0;
   std::uint32_t flags2 = 0;
   std::memcpy(&flags, init.data() + kFlagsOffset, sizeof flags);
   std::memcpy(&flags2, init.data() + kFlags2Offset, sizeof flags2);
-  return (flags & kInitExtended) != 0 && ((std::uint64_t{flags2} << 32) & kHasResend) != 0;
+  return (flags & kInitExtended) != 0 && ((std::uint64_t{flags2} << 32) & what) != 0;
 }
+
+}  // namespace
+
+bool can_resend(ByteView init) { return offers(init, kHasResend); }
+
+bool offers_rings(ByteView init) { return offers(init, kOverIoUring); }
 
 Result<void> ask_again(const Fd& device) {
   fuse_out_header header{};

@@ -36,7 +36,10 @@ void clear_stale_mount(const std::filesystem::path& mountpoint);
 // FUSE_HAS_RESEND of include/uapi/linux/fuse.h).
 bool can_resend(ByteView init);
 
-// Asks for that. What comes again has bit 63 set in `unique`, which its answer must carry too (fs/fuse/dev.c,
+// Whether that kernel offers requests through io_uring (Linux 6.14, FUSE_OVER_IO_URING).
+bool offers_rings(ByteView init);
+
+// Asks to send again. What comes again has bit 63 set in `unique`, which its answer must carry too (fs/fuse/dev.c,
 // fuse_resend). `unsupported` on older kernels.
 Result<void> ask_again(const Fd& device);
 

@@ -16,10 +16,12 @@
 #include <thread>
 
 #include "base/log.h"
-#include "base/text.h"
+#include "base/mount_table.h"
 #include "fuse/internal/dispatcher.h"
+#include "fuse/internal/rings.h"
 #include "fuse/internal/turns.h"
 #include "fuse/internal/wire.h"
+#include "fuse/rings.h"
 
 namespace dsec::fuse {
 
@@ -27,9 +29,11 @@ namespace {
 
 constexpr std::chrono::milliseconds kWatchPeriod{500};
 constexpr std::chrono::milliseconds kKickPeriod{2};
-constexpr unsigned kBacklog = 8;         // requests that wait already, in a row, before one more thread reads
-constexpr std::size_t kMaxThreads = 64;  // replacements for stuck threads included
-constexpr int kKickSignal = SIGUSR1;     // interrupts a read(2) that waits for a request
+constexpr unsigned kBacklog = 8;              // requests that wait already, in a row, before one more thread reads
+constexpr std::size_t kMaxThreads = 64;       // replacements for stuck threads included
+constexpr std::size_t kRoomBytes = 64 << 10;  // for a request from a ring; one of a read-only file system has a name
+constexpr unsigned kMinRingThreads = 4;       // for each processor: some may wait for the store
+constexpr int kKickSignal = SIGUSR1;          // interrupts a read(2) that waits for a request
 
 struct SessionDeleter {
   void operator()(fuse_session* session) const { fuse_session_destroy(session); }
@@ -48,6 +52,17 @@ class RequestBuffer {
   fuse_buf buffer_{};
 };
 
+// Where that is not allowed the thread serves from elsewhere, only slower.
+void stay_on(unsigned processor) {
+  if (processor >= CPU_SETSIZE) return;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(processor, &set);
+  if (::pthread_setaffinity_np(::pthread_self(), sizeof set, &set) != 0) {
+    log(LogLevel::debug, "thread_not_pinned", {{"processor", std::to_string(processor)}});
+  }
+}
+
 // Makes the signal interrupt and do nothing else.
 void prepare_kick_signal() {
   struct sigaction action {};
@@ -57,13 +72,11 @@ void prepare_kick_signal() {
 
 // "MAJOR:MINOR" of what is mounted there, without touching it.
 std::string device_number_of(const std::filesystem::path& mountpoint) {
-  constexpr std::uint64_t kMaxBytes = 64 << 20;
-  const auto bytes = read_file("/proc/self/mountinfo", kMaxBytes);
   std::string number;
-  if (!bytes) return number;
-  for (const std::string_view line : split(as_text(*bytes), '\n')) {
-    const auto words = split(line, ' ');
-    if (words.size() > 4 && words[4] == mountpoint.native()) number = words[2];
+  const auto mounts = read_mounts();
+  if (!mounts) return number;
+  for (const MountEntry& mount : *mounts) {
+    if (mount.point == mountpoint.native()) number = mount.device;
   }
   return number;
 }
@@ -105,6 +118,7 @@ class SessionImpl final : public Session {
     if (!copy.valid()) return fail_sys(errno, "copy a descriptor");
     mountpoint_ = std::move(device.mountpoint);
     mounted_ = true;
+    if (options_.transport == Transport::io_uring) choose_transport(device.init);
     TRY(use(std::move(device.fd)));
     wire_.give_init(std::move(device.init));
     RequestBuffer buffer;
@@ -133,7 +147,10 @@ class SessionImpl final : public Session {
   }
 
   Result<void> run() override {
-    for (unsigned i = 0; i < std::min<std::size_t>(options_.threads, kMaxThreads); ++i) start_worker();
+    if (transport_ == Transport::io_uring) start_ring_workers();
+    // Beside rings the device only has what needs no answer.
+    const unsigned readers = transport_ == Transport::io_uring ? 1 : options_.threads;
+    for (unsigned i = 0; i < std::min<std::size_t>(readers, kMaxThreads); ++i) start_worker();
     if (mounted_) set_read_ahead();
     std::unique_lock lock(mutex_);
     while (running_ > 0) {
@@ -142,7 +159,10 @@ class SessionImpl final : public Session {
       lend_turns(Clock::now());
       // Threads that hang in the store must not keep what is cached from being served.
       const bool serving = fuse_session_exited(session_.get()) == 0 && !leaving_;
-      while (serving && running_ < options_.threads + stuck && running_ < kMaxThreads) start_worker_locked();
+      if (serving && transport_ == Transport::io_uring) replace_ring_workers();
+      if (transport_ == Transport::device) {
+        while (serving && running_ < readers + stuck && running_ < kMaxThreads) start_worker_locked();
+      }
       if (leaving_) kick_workers();
     }
     lock.unlock();
@@ -171,6 +191,7 @@ class SessionImpl final : public Session {
     fuse_lowlevel_notify_inval_entry(session_.get(), FUSE_ROOT_ID, name.c_str(), name.size());
   }
 
+  [[nodiscard]] Transport transport() const override { return transport_; }
   [[nodiscard]] const RequestCounts& counts() const override { return dispatcher_.counts(); }
   [[nodiscard]] const RequestStats& stats() const override { return dispatcher_.stats(); }
   [[nodiscard]] std::vector<InFlight> requests_in_flight() const override { return dispatcher_.requests_in_flight(); }
@@ -204,10 +225,15 @@ class SessionImpl final : public Session {
   }
 
   void start_worker_locked() {
+    start_thread_locked([this](Worker& worker) { serve(worker); });
+  }
+
+  template <typename Body>
+  void start_thread_locked(Body body) {
     ++running_;
     Worker& worker = workers_.emplace_back();
-    worker.thread = std::thread([this, &worker] {
-      serve(worker);
+    worker.thread = std::thread([this, &worker, body] {
+      body(worker);
       const std::lock_guard lock(mutex_);
       worker.running = false;
       --running_;
@@ -232,6 +258,72 @@ class SessionImpl final : public Session {
       }
     }
     stop_serving();
+  }
+
+  // Before INIT is answered.
+  void choose_transport(ByteView init) {
+    if (const auto works = try_rings(init); !works) {
+      log(LogLevel::warn, "transport_is_device", {{"reason", works.error().message}});
+      return;
+    }
+    transport_ = Transport::io_uring;
+    wire_.use_rings(rings_);
+  }
+
+  // The kernel holds requests back until there is a place for each processor.
+  void start_ring_workers() {
+    const unsigned queues = ring_queues();
+    const unsigned present = std::max(1u, std::thread::hardware_concurrency());
+    const unsigned each = std::max(kMinRingThreads, (options_.threads + present - 1) / present);
+    for (unsigned queue = 0; queue < queues; ++queue) {
+      for (unsigned i = 0; i < (queue < present ? each : 1); ++i) {
+        rings_.add(std::make_unique<RingPlace>(queue, wire_.payload_bytes()));
+      }
+    }
+    const std::lock_guard lock(mutex_);
+    for (const auto& place : rings_.places()) start_ring_worker_locked(*place);
+  }
+
+  void start_ring_worker_locked(RingPlace& place) {
+    start_thread_locked([this, &place](Worker& worker) { serve_ring(worker, place); });
+  }
+
+  // For places whose threads hang. With mutex_ held.
+  void replace_ring_workers() {
+    while (running_ < rings_.places().size() + kMaxThreads) {
+      RingPlace* const place = rings_.take_lost();
+      if (place == nullptr) return;
+      start_ring_worker_locked(*place);
+    }
+  }
+
+  void serve_ring(Worker& worker, RingPlace& place) {
+    stay_on(place.queue());
+    auto seat = RingSeat::create(fuse_session_fd(session_.get()));
+    if (!seat) return fail_ring(seat.error().message);
+    const auto room = std::make_unique_for_overwrite<std::uint8_t[]>(kRoomBytes);
+    while (fuse_session_exited(session_.get()) == 0) {
+      worker.waiting = true;
+      if (leaving_) return;
+      const int bytes = (*seat)->next(place, room.get(), kRoomBytes);
+      worker.waiting = false;
+      if (bytes == -EINTR) continue;
+      if (bytes == -ENOTCONN || bytes == -ECANCELED) return stop_serving();  // unmounted
+      if (bytes < 0) return fail_ring(std::generic_category().message(-bytes));
+      fuse_buf request{};
+      request.size = static_cast<std::size_t>(bytes);
+      request.mem = room.get();
+      request.fd = -1;
+      rings_.begin(place);
+      fuse_session_process_buf(session_.get(), &request);
+      if (!rings_.end(place)) return;  // somebody else has the place
+    }
+  }
+
+  // With a queue without places its callers would wait for ever.
+  void fail_ring(const std::string& reason) {
+    log(LogLevel::error, "ring_failed", {{"reason", reason}, {"path", mountpoint_.native()}});
+    unmount();
   }
 
   void stop_serving() {
@@ -291,8 +383,10 @@ class SessionImpl final : public Session {
   SessionOptions options_;
   Turns turns_;
   SpinBudget spin_;
-  std::atomic<bool> spinning_ = false;  // one at a time
-  std::atomic<unsigned> backlog_ = 0;   // requests that were there at once, one after the other
+  std::atomic<bool> spinning_ = false;       // one at a time
+  std::atomic<unsigned> backlog_ = 0;        // requests that were there at once, one after the other
+  Transport transport_ = Transport::device;  // set before there are threads
+  Rings rings_;
   Wire wire_;
   Dispatcher dispatcher_;
   std::unique_ptr<fuse_session, SessionDeleter> session_;

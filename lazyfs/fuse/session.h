@@ -22,11 +22,18 @@ struct RequestCounts {
   Counter lookup, getattr, readlink, read, lseek, readdir, readdirplus, getxattr, listxattr, statfs, open;
 };
 
+// How requests come from the kernel. Through io_uring each is served on its caller's processor, which costs a fraction
+// of the time, but nobody can go on after the server: a crash ends the mount (docs/decisions/0015).
+enum class Transport : std::uint8_t { device, io_uring };
+
 struct SessionOptions {
   // Answer xattr requests. `no`: the first one is answered ENOSYS and the kernel never asks again; overlayfs asks for
   // xattrs on every cold lookup, so an environment without any belongs on a mount that has none.
   enum class Xattrs { no, yes } xattrs = Xattrs::no;
   unsigned threads = 4;
+  // io_uring: where try_rings() says that it works, and not with a connection that a predecessor has answered INIT on;
+  // otherwise /dev/fuse, with a line in the log.
+  Transport transport = Transport::device;
   // A read that has no answer by then gets EIO, whatever its thread is stuck in.
   std::chrono::milliseconds request_deadline{60000};
   unsigned read_ahead_kb = 1024;
@@ -68,13 +75,15 @@ class Session {
   // Unmounts and makes run() return. Who still uses the mount gets ENOTCONN: nobody is left waiting. From any thread.
   virtual void unmount() = 0;
   // Takes no more requests, answers those taken and makes run() return; the mount stays for a successor, and so do
-  // requests that come meanwhile. `no` when some are still not answered after `patience`: run() returns with the last.
-  // From any thread.
+  // requests that come meanwhile; not with io_uring, where the mount is of no more use. `no` when some are still not
+  // answered after `patience`: run() returns with the last. From any thread.
   enum class Drained { no, yes };
   virtual Drained drain(std::chrono::milliseconds patience) = 0;
   // Makes the kernel forget a name in the root, after its environment was detached.
   virtual void forget_root_entry(const std::string& name) = 0;
 
+  // The one in use.
+  [[nodiscard]] virtual Transport transport() const = 0;
   [[nodiscard]] virtual const RequestCounts& counts() const = 0;
   [[nodiscard]] virtual const RequestStats& stats() const = 0;
   // Requests that may wait for the store, oldest first. Those that only look at metadata on this node are not listed.

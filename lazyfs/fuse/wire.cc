@@ -9,14 +9,17 @@
 #include <cstring>
 
 #include "base/log.h"
+#include "fuse/internal/rings.h"
 
 namespace dsec::fuse {
 
 namespace {
 
-constexpr std::uint64_t kResentBit = std::uint64_t{1} << 63;  // FUSE_UNIQUE_RESEND
+constexpr std::uint64_t kResentBit = std::uint64_t{1} << 63;           // FUSE_UNIQUE_RESEND
+constexpr std::uint32_t kOverIoUringInFlags2 = std::uint32_t{1} << 9;  // FUSE_OVER_IO_URING, bit 41 of the flags
 constexpr std::size_t kPageBytes = 4096;
-constexpr std::size_t kRequestPages = 3;  // all requests of a read-only file system fit, wherever they begin
+constexpr std::size_t kMinPayloadBytes = 8192;  // FUSE_MIN_READ_BUFFER
+constexpr std::size_t kRequestPages = 3;        // all requests of a read-only file system fit, wherever they begin
 
 // A page that is not there yet is brought in by the kernel while it copies; if the process is being killed it will not,
 // and the request fails that was to be sent again (fs/fuse/dev.c: fuse_copy_fill, err -> EIO). Touched pages are there.
@@ -76,15 +79,37 @@ bool Wire::refused(int fd, const void* request, std::size_t size) const {
   return true;
 }
 
+// Asks for rings in libfuse's answer, which knows nothing of them.
+ssize_t Wire::write_init_answer(int fd, const iovec* vectors, int count) const {
+  Bytes bytes;
+  for (int i = 0; i < count; ++i) {
+    const auto* const first = static_cast<const std::uint8_t*>(vectors[i].iov_base);
+    bytes.insert(bytes.end(), first, first + vectors[i].iov_len);
+  }
+  fuse_init_out answer{};
+  if (bytes.size() < sizeof(fuse_out_header) + sizeof answer) return ::writev(fd, vectors, count);  // a refusal
+  std::memcpy(&answer, bytes.data() + sizeof(fuse_out_header), sizeof answer);
+  answer.flags |= FUSE_INIT_EXT;
+  answer.flags2 |= kOverIoUringInFlags2;
+  const std::size_t pages = (answer.flags & FUSE_MAX_PAGES) != 0 ? answer.max_pages : 32;  // as the kernel has it
+  payload_bytes_ = std::max({kMinPayloadBytes, std::size_t{answer.max_write}, pages * kPageBytes});
+  std::memcpy(bytes.data() + sizeof(fuse_out_header), &answer, sizeof answer);
+  return ::write(fd, bytes.data(), bytes.size());
+}
+
 ssize_t Wire::write(int fd, const iovec* vectors, int count) const {
+  fuse_out_header header{};
+  if (count < 1 || vectors[0].iov_len < sizeof header) return ::writev(fd, vectors, count);
+  std::memcpy(&header, vectors[0].iov_base, sizeof header);
+  const bool answers_init = init_unique_ != 0 && header.unique == init_unique_;
+  if (rings_ != nullptr) {
+    if (answers_init) return write_init_answer(fd, vectors, count);
+    if (rings_->answer(vectors, count)) return static_cast<ssize_t>(total_bytes(vectors, count));
+  }
   for (int i = 0; i < count; ++i) touch_to_read(vectors[i]);
   const ssize_t n = ::writev(fd, vectors, count);
-  if (n >= 0 || errno != ENOENT || init_unique_ == 0) return n;
-  fuse_out_header header{};
-  if (vectors[0].iov_len < sizeof header) return n;
-  std::memcpy(&header, vectors[0].iov_base, sizeof header);
   // A predecessor has answered it: the connection is as that one said.
-  return header.unique == init_unique_ ? static_cast<ssize_t>(total_bytes(vectors, count)) : n;
+  return n < 0 && errno == ENOENT && answers_init ? static_cast<ssize_t>(total_bytes(vectors, count)) : n;
 }
 
 }  // namespace dsec::fuse

@@ -8,48 +8,20 @@
 #include <climits>
 
 #include "base/fd.h"
-#include "base/text.h"
 
 namespace dsec::io {
 
 namespace {
 
-constexpr std::uint64_t kMaxMountinfo = 64u << 20;  // about 400,000 mounts; the kernel's default limit is 100,000
 constexpr std::string_view kType = "fuse.hf3fs";
-
-// Places in a line of mountinfo (proc(5)); any number of optional fields and a "-" stand before the type.
-constexpr std::size_t kDevice = 2;
-constexpr std::size_t kMountPoint = 4;
-constexpr std::size_t kFirstOptional = 6;
-
-bool is_octal(char c) { return c >= '0' && c <= '7'; }
-
-// Undoes \040 for a space and the like.
-std::string without_octal(std::string_view text) {
-  std::string out;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '\\' && i + 3 < text.size() && is_octal(text[i + 1]) && is_octal(text[i + 2]) &&
-        is_octal(text[i + 3])) {
-      out += static_cast<char>((text[i + 1] - '0') << 6 | (text[i + 2] - '0') << 3 | (text[i + 3] - '0'));
-      i += 3;
-    } else {
-      out += text[i];
-    }
-  }
-  return out;
-}
 
 }  // namespace
 
-std::optional<std::string> hf3fs_mount_in(std::string_view mountinfo, dev_t device) {
+std::optional<std::string> hf3fs_mount_among(const std::vector<MountEntry>& mounts, dev_t device) {
   const std::string wanted = fmt::format("{}:{}", major(device), minor(device));
   std::optional<std::string> found;
-  for (const std::string_view line : split(mountinfo, '\n')) {
-    const std::vector<std::string_view> fields = split(line, ' ');
-    std::size_t dash = kFirstOptional;
-    while (dash < fields.size() && fields[dash] != "-") ++dash;
-    if (dash + 1 >= fields.size() || fields[kDevice] != wanted || fields[dash + 1] != kType) continue;
-    found = without_octal(fields[kMountPoint]);
+  for (const MountEntry& mount : mounts) {
+    if (mount.device == wanted && mount.type == kType) found = mount.point;
   }
   return found;
 }
@@ -57,8 +29,7 @@ std::optional<std::string> hf3fs_mount_in(std::string_view mountinfo, dev_t devi
 Result<bool> is_on_hf3fs(const std::filesystem::path& path) {
   const Fd place = TRY(open_file(path, O_PATH));
   const struct stat info = TRY(stat_fd(place));
-  const Bytes mounts = TRY(read_file("/proc/self/mountinfo", kMaxMountinfo));
-  return hf3fs_mount_in(as_text(mounts), info.st_dev).has_value();
+  return hf3fs_mount_among(TRY(read_mounts()), info.st_dev).has_value();
 }
 
 Result<std::string> hf3fs_mount_point(const Hf3fsApi& api, const std::filesystem::path& path) {

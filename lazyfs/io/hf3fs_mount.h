@@ -7,16 +7,16 @@
 #include <filesystem>
 #include <optional>
 #include <string>
-#include <string_view>
+#include <vector>
 
+#include "base/mount_table.h"
 #include "io/hf3fs_api.h"
 
 namespace dsec::io {
 
-// The mount point of the file system with the number `device` (st_dev of anything on it) in the text of a mountinfo
-// file, when its type is fuse.hf3fs; nothing otherwise. Of several the one mounted last; the kernel's octal escapes are
-// undone. Lines that cannot be parsed are skipped.
-std::optional<std::string> hf3fs_mount_in(std::string_view mountinfo, dev_t device);
+// The mount point of the file system with the number `device` (st_dev of anything on it), when its type is fuse.hf3fs;
+// nothing otherwise. Of several the one mounted last.
+std::optional<std::string> hf3fs_mount_among(const std::vector<MountEntry>& mounts, dev_t device);
 
 // True when `path`, which must exist, lies on a mount of type fuse.hf3fs. Needs no library. `io` when the path or
 // /proc/self/mountinfo cannot be read.

@@ -107,6 +107,7 @@ class Keeper {
     channel_ = Fd(control::kChannelFd);
     program_ = Fd(control::kProgramFd);
     for (int fd = control::kHandoverFd; fd <= control::kProgramFd; ++fd) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
+    has_rings_ = handover.has_rings;
     restarts_ = handover.restarts;
     reason_ = handover.last_reason;
     child_.emplace(TRY(Child::adopt(handover.daemon)));
@@ -123,6 +124,8 @@ class Keeper {
       TRY(make_dirs(path));
       devices_[i] = TRY(fuse::mount_device(path));
     }
+    is_first_ = true;
+    has_rings_ = false;
     return {};
   }
 
@@ -193,7 +196,7 @@ class Keeper {
     const auto since = Clock::now();
     for (std::size_t attempt = 0;; ++attempt) {
       if (pause(kPauses[std::min(attempt, kPauses.size() - 1)]) == Event::stop_asked) return {};
-      if (in_flight != Handover::InFlight::none) TRY(prepare_in_flight(in_flight));
+      if (in_flight != Handover::InFlight::none || has_rings_) TRY(prepare_in_flight(in_flight));
       const auto started = start(next ? *next : program_, in_flight);
       if (started && next) program_ = std::move(*next);
       if (started || stop_asked_) return {};
@@ -217,14 +220,16 @@ class Keeper {
     return std::nullopt;
   }
 
-  // Where the kernel cannot send requests again, those that a dead lazyfsd had taken would never be answered.
+  // Where the kernel cannot send requests again, those that a dead lazyfsd had taken would never be answered. Nor would
+  // any, where it had them through its rings.
   Result<void> prepare_in_flight(Handover::InFlight& in_flight) {
     const bool can = options_.resend == KeeperOptions::Resend::when_offered && fuse::can_resend(devices_[0].init);
-    if (can) return {};
+    if (can && !has_rings_) return {};
     log(LogLevel::error, "remounted",
         {{"reason",
-          "this kernel (before Linux 6.9) cannot send requests again: readers of the old mounts get "
-          "ENOTCONN, sandboxes and bind mounts on them must be started again"}});
+          fmt::format("{} cannot be gone on with: readers of the old mounts get ENOTCONN, sandboxes and bind "
+                      "mounts on them must be started again",
+                      has_rings_ ? "transport = \"io_uring\"" : "requests of this kernel (before Linux 6.9)")}});
     unmount();
     in_flight = Handover::InFlight::none;
     return mount();
@@ -241,6 +246,7 @@ class Keeper {
                                   std::to_string(control::kHandoverFd)};
     argv.insert(argv.end(), options_.arguments.begin(), options_.arguments.end());
     goodbye_ = Event::nothing;
+    is_first_ = false;
     child_.emplace(TRY(Child::start(program, std::move(argv),
                                     {{handover.get(), control::kHandoverFd},
                                      {listener_.get(), control::kListenerFd},
@@ -259,6 +265,7 @@ class Keeper {
     }
     handover.arguments = options_.arguments;
     handover.in_flight = in_flight;
+    handover.is_first = is_first_;
     handover.keeper = ::getpid();
     handover.restarts = restarts_;
     handover.last_reason = reason_;
@@ -330,6 +337,7 @@ class Keeper {
       case Signal::stopped: return goodbye_ = Event::stopped;
       case Signal::drained: return goodbye_ = Event::drained;
       case Signal::hurried: return goodbye_ = Event::hurried;
+      case Signal::rings: has_rings_ = true; return Event::beat;
       default: return Event::beat;
     }
   }
@@ -353,6 +361,8 @@ class Keeper {
   Fd signals_;
   std::optional<LockFile> lock_;
   std::array<fuse::Device, 2> devices_;  // plain, with xattrs
+  bool is_first_ = false;                // nobody has answered their INIT
+  bool has_rings_ = false;               // whoever serves them does so through io_uring
   Fd listener_;
   Fd program_;  // one that has served
   Fd channel_;

@@ -47,13 +47,7 @@ Result<std::shared_ptr<const EnvTree>> EnvTree::create(const Digest& env, XattrV
     tree->slots_.push_back(own);
     tree->has_xattrs_ = tree->has_xattrs_ || layer.view().has_visible_xattrs();
   }
-  // The root: every layer has one, down to the first that is opaque.
-  for (auto i = static_cast<std::uint32_t>(tree->layers_.size()); i-- > 0;) {
-    const ErofsView& image = tree->image(i);
-    tree->root_.push_back({i, image.root_nid()});
-    const InodeView inode = TRY(image.inode(image.root_nid()));
-    if (TRY(image.is_opaque(inode))) break;
-  }
+  for (const DirPart& part : TRY(root_parts(tree->layers_))) tree->root_.push_back(part.place);
   tree->remember(tree->root_);
   return std::shared_ptr<const EnvTree>(std::move(tree));
 }
@@ -176,7 +170,7 @@ std::vector<DirPart> EnvTree::parts_of(const Components& components) const {
 
 Result<std::shared_ptr<const Listing>> EnvTree::list(Place directory, Kind kind) const {
   auto listing = std::make_shared<Listing>();
-  const auto add = [&](const ListedEntry& entry, bool) { listing->push_back(entry); };
+  const auto add = [&](const ListedEntry& entry, std::span<const DirPart>) { listing->push_back(entry); };
   if (kind == Kind::pure) {
     TRY(merge_directory(std::array{DirPart{&image(directory.layer), directory}}, add));
   } else {
@@ -194,7 +188,7 @@ Result<std::uint32_t> EnvTree::merged_link_count(Place directory) const {
   }
   std::uint32_t count = 2;
   TRY(merge_directory(parts_of(*TRY(components(directory))),
-                      [&](const ListedEntry&, bool is_directory) { count += is_directory ? 1 : 0; }));
+                      [&](const ListedEntry&, std::span<const DirPart> parts) { count += parts.empty() ? 0 : 1; }));
   auto caches = caches_.lock();
   if (caches->link_counts.size() >= kMaxCached) caches->link_counts.clear();
   caches->link_counts[directory] = count;

@@ -40,34 +40,11 @@ TEST_CASE("effective capabilities come from their own line") {
   CHECK(effective_capabilities("") == 0);
 }
 
-TEST_CASE("mountinfo lines give root, point, type and the options of the file system") {
-  const auto mounts = parse_mountinfo(
-      "22 28 0:20 / /proc rw,nosuid shared:12 - proc proc rw\n"
-      "30 28 0:25 /a /mnt/with\\040space rw,relatime - ext4 /dev/sda1 rw,errors=remount-ro\n"
-      "31 28 0:26 / /optional rw shared:1 master:2 propagate_from:3 - tmpfs tmpfs rw,size=4k\n"
-      "broken line\n31 28 - x\n");
-  REQUIRE(mounts.size() == 3);
-  CHECK(mounts[0].type == "proc");
-  CHECK(mounts[1].root == "/a");
-  CHECK(mounts[1].point == "/mnt/with space");
-  CHECK(mounts[2].super_options == "rw,size=4k");
-}
-
-TEST_CASE("a path is on the last of the longest mounts above it") {
-  const std::vector<Mount> mounts{
-      {"/", "/", "ext4", ""}, {"/", "/data", "xfs", ""}, {"/", "/data", "tmpfs", ""}, {"/", "/data/in", "btrfs", ""}};
-  CHECK(mount_of(mounts, "/etc")->type == "ext4");
-  CHECK(mount_of(mounts, "/data")->type == "tmpfs");
-  CHECK(mount_of(mounts, "/database")->type == "ext4");
-  CHECK(mount_of(mounts, "/data/in/x")->type == "btrfs");
-  CHECK(mount_of({}, "/x") == nullptr);
-}
-
 TEST_CASE("cgroup layouts are told apart") {
-  const Mount memory{"/", "/sys/fs/cgroup/memory", "cgroup", "rw,memory"};
-  const Mount cpu{"/", "/sys/fs/cgroup/cpu,cpuacct", "cgroup", "rw,cpu,cpuacct"};
-  const Mount named{"/", "/sys/fs/cgroup/systemd", "cgroup", "rw,name=systemd"};
-  const Mount unified{"/", "/sys/fs/cgroup/unified", "cgroup2", "rw"};
+  const MountEntry memory{"", "/", "/sys/fs/cgroup/memory", "cgroup", "rw,memory"};
+  const MountEntry cpu{"", "/", "/sys/fs/cgroup/cpu,cpuacct", "cgroup", "rw,cpu,cpuacct"};
+  const MountEntry named{"", "/", "/sys/fs/cgroup/systemd", "cgroup", "rw,name=systemd"};
+  const MountEntry unified{"", "/", "/sys/fs/cgroup/unified", "cgroup2", "rw"};
   CHECK(cgroup_layout({}).kind == CgroupLayout::Kind::none);
   CHECK(cgroup_layout({named}).kind == CgroupLayout::Kind::none);
   CHECK(cgroup_layout({unified}).kind == CgroupLayout::Kind::v2);

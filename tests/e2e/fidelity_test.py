@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """A mounted environment is the tree that others unpack from the same source, to the last bit of every attribute."""
+import json
 import os
 import re
 import subprocess
@@ -72,6 +73,26 @@ class SmallImage(WorldTest):
 class SmallImageFromObjects(SmallImage):
     """The same through the kernel's overlayfs of the layers."""
     MODE = "objects"
+
+
+class SmallImageFromMergedImages(SmallImage):
+    """The same with all layers merged into one image."""
+    MODE = "objects"
+    MERGED = True
+
+    @classmethod
+    def prepare(cls):
+        super().prepare()
+        with open(cls.world.path("lazyfsd.toml"), "w", encoding="utf-8") as settings:
+            settings.write('merged_roots = "always"\n')
+
+    def tearDown(self):
+        if not self.world.has_object_mode():
+            return
+        merged = json.loads(self.world.dsec("fs", "status", "--json"))["merged_images"]
+        self.assertEqual(merged["failed"], 0)
+        if "one_layer" not in self.id():
+            self.assertGreater(merged["built"], 0)
 
 
 class Zoo(WorldTest):

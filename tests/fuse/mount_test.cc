@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The same through the kernel: a real mount.
+// The same through the kernel: a real mount, with each transport.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
@@ -11,44 +11,16 @@
 #include <cerrno>
 #include <fstream>
 #include <set>
-#include <thread>
 
-#include "fuse/session.h"
-#include "support/skip.h"
+#include "fuse/mounted.h"
 #include "tree/tree_support.h"
 
 namespace dsec::fuse {
 namespace {
 
 namespace fs = std::filesystem;
+using test::Mount;
 using tree::test::World;
-
-// A mount that is gone at the end of the test, whatever happens.
-class Mount {
- public:
-  Mount(std::shared_ptr<tree::Namespace> names, SessionOptions options) {
-    auto session = Session::mount(std::move(names), dir_.path(), options);
-    if (!session) FAIL(session.error().message);
-    session_ = std::move(*session);
-    server_ = std::thread([this] { (void)session_->run(); });
-  }
-  ~Mount() {
-    session_->unmount();
-    ::umount2(dir_.path().c_str(), MNT_DETACH);
-    server_.join();
-  }
-  [[nodiscard]] fs::path operator/(std::string_view path) const { return dir_ / path; }
-  [[nodiscard]] const RequestCounts& counts() const { return session_->counts(); }
-  [[nodiscard]] Session& session() const { return *session_; }
-
- private:
-  dsec::test::TempDir dir_;
-  std::unique_ptr<Session> session_;
-  std::thread server_;
-};
-
-#define NEED_FUSE() \
-  if (::geteuid() != 0 || ::access("/dev/fuse", R_OK | W_OK) != 0) SKIP_TEST("a FUSE mount needs root and /dev/fuse")
 
 std::size_t walk_all(const fs::path& dir) {
   std::size_t count = 0;
@@ -65,7 +37,7 @@ constexpr std::string_view kLines =
     "/a/g link to=/a/f\n/a/l symlink target=f\n/p fifo mode=0600\n/n char_device device=1:3 mode=0666";
 
 TEST_CASE("a mounted environment looks as it was described") {
-  NEED_FUSE();
+  FOR_EACH_TRANSPORT(options);
   World world;
   const std::shared_ptr<tree::Namespace> names = world.names();
   names->attach(
@@ -73,7 +45,7 @@ TEST_CASE("a mounted environment looks as it was described") {
       world.env("env",
                 {world.layer(kLines),
                  world.layer("/a directory mode=0711 uid=12 gid=34 mtime=1000.250000000\n/a/h regular content=h")}));
-  const Mount mount(names, {});
+  const Mount mount(names, options);
   CHECK(dsec::test::read_text(mount / "env/a/f") == "content-of-f");
   CHECK(dsec::test::read_text(mount / "env/a/l") == "content-of-f");
   struct stat st {};
@@ -91,11 +63,11 @@ TEST_CASE("a mounted environment looks as it was described") {
 }
 
 TEST_CASE("what was seen once costs no request") {
-  NEED_FUSE();
+  FOR_EACH_TRANSPORT(options);
   World world;
   const std::shared_ptr<tree::Namespace> names = world.names();
   names->attach("env", world.env("env", {world.layer(kLines)}));
-  const Mount mount(names, {});
+  const Mount mount(names, options);
   const auto use = [&] {
     walk_all(mount / "env");
     dsec::test::read_text(mount / "env/a/f");
@@ -117,7 +89,7 @@ TEST_CASE("what was seen once costs no request") {
 }
 
 TEST_CASE("large files with holes read, map and seek right") {
-  NEED_FUSE();
+  FOR_EACH_TRANSPORT(options);
   World world;
   Bytes bytes = dsec::test::noise(1, 3 << 20);
   std::fill(bytes.begin() + (1 << 20), bytes.begin() + (2 << 20), 0);
@@ -129,7 +101,7 @@ TEST_CASE("large files with holes read, map and seek right") {
   const auto layer = world.layer(tree);
   const std::shared_ptr<tree::Namespace> names = world.names();
   names->attach("env", world.env("env", {layer}));
-  const Mount mount(names, {});
+  const Mount mount(names, options);
   CHECK(dsec::test::read_text(mount / "env/big") == as_text(bytes));
   const Fd fd(::open((mount / "env/big").c_str(), O_RDONLY | O_CLOEXEC));
   REQUIRE(fd.valid());
@@ -142,25 +114,24 @@ TEST_CASE("large files with holes read, map and seek right") {
 }
 
 TEST_CASE("a directory of thousands of names lists each once") {
-  NEED_FUSE();
+  FOR_EACH_TRANSPORT(options);
   World world;
   format::LayerTree tree;
   for (int i = 0; i < 5000; ++i) REQUIRE(tree.add(0, fmt::format("{}-{}", std::string(1 + i % 60, 'n'), i), {}));
   const auto layer = world.layer(tree);
   const std::shared_ptr<tree::Namespace> names = world.names();
   names->attach("env", world.env("env", {layer}));
-  const Mount mount(names, {});
+  const Mount mount(names, options);
   std::set<std::string> seen;
   for (const auto& entry : fs::directory_iterator(mount / "env")) CHECK(seen.insert(entry.path().filename()).second);
   CHECK(seen.size() == 5000);
 }
 
 TEST_CASE("xattrs are served where the session has them") {
-  NEED_FUSE();
+  FOR_EACH_TRANSPORT(options);
   World world;
   const std::shared_ptr<tree::Namespace> names = world.names();
   names->attach("env", world.env("env", {world.layer("/f regular xattr:user.a=value xattr:trusted.overlay.opaque=y")}));
-  SessionOptions options;
   options.xattrs = SessionOptions::Xattrs::yes;
   const Mount mount(names, options);
   char value[64] = {};
@@ -172,11 +143,11 @@ TEST_CASE("xattrs are served where the session has them") {
 }
 
 TEST_CASE("a detached environment is gone, and what was open in it is stale") {
-  NEED_FUSE();
+  FOR_EACH_TRANSPORT(options);
   World world;
   const std::shared_ptr<tree::Namespace> names = world.names();
   names->attach("env", world.env("env", {world.layer(kLines)}));
-  const Mount mount(names, {});
+  const Mount mount(names, options);
   const Fd fd(::open((mount / "env/a/f").c_str(), O_RDONLY | O_CLOEXEC));
   REQUIRE(fd.valid());
   names->detach("env");

@@ -13,19 +13,19 @@ namespace {
 using namespace dsec::test;
 
 TEST_CASE("a 3FS mount is told by the type of the mount with the file's device") {
-  const std::string text =
+  const auto mounts = parse_mountinfo(
       "21 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n"
       "36 21 0:48 / /hf3fs/one rw,nosuid - fuse.hf3fs hf3fs.stage rw,user_id=0\n"
       "37 21 0:49 /sub /data\\040with\\011odd\\134name ro shared:7 master:1 - fuse.hf3fs hf3fs.stage rw\n"
       "38 21 0:50 / /other rw - fuse.sshfs host:/ rw\n"
       "cut short\n"
-      "39 21 0:51 / /no/dash rw fuse.hf3fs\n";
-  CHECK(hf3fs_mount_in(text, makedev(0, 48)) == "/hf3fs/one");
-  CHECK(hf3fs_mount_in(text, makedev(0, 49)) == "/data with\todd\\name");
-  CHECK_FALSE(hf3fs_mount_in(text, makedev(0, 50)));
-  CHECK_FALSE(hf3fs_mount_in(text, makedev(0, 51)));
-  CHECK_FALSE(hf3fs_mount_in(text, makedev(8, 1)));
-  CHECK_FALSE(hf3fs_mount_in("", makedev(0, 48)));
+      "39 21 0:51 / /no/dash rw fuse.hf3fs\n");
+  CHECK(hf3fs_mount_among(mounts, makedev(0, 48)) == "/hf3fs/one");
+  CHECK(hf3fs_mount_among(mounts, makedev(0, 49)) == "/data with\todd\\name");
+  CHECK_FALSE(hf3fs_mount_among(mounts, makedev(0, 50)));
+  CHECK_FALSE(hf3fs_mount_among(mounts, makedev(0, 51)));
+  CHECK_FALSE(hf3fs_mount_among(mounts, makedev(8, 1)));
+  CHECK_FALSE(hf3fs_mount_among({}, makedev(0, 48)));
 }
 
 TEST_CASE("a directory of this machine is not on 3FS, and one that is missing says so") {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is read from /proc: mounts and cgroups.
+// What is read from /proc: cgroups.
 #include <catch2/catch.hpp>
 
 #include "launcher/internal/cgroup.h"
-#include "launcher/internal/mount_table.h"
 
 using namespace dsec;
 using namespace dsec::launcher;
@@ -19,20 +18,6 @@ constexpr const char* kHybrid =
     "35 30 0:33 / /x/none/unified rw - cgroup2 cgroup2 rw\n";
 
 }  // namespace
-
-TEST_CASE("mountinfo is parsed with optional fields and escapes") {
-  const auto mounts = parse_mountinfo(
-      "36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue\n"
-      "37 35 0:5 / /a\\040b\\134c\\011 rw - tmpfs none rw\n"
-      "broken line\n\n38 35 0:6 / /x rw shared:1 propagate_from:2 - proc proc rw");
-  REQUIRE(mounts.size() == 3);
-  CHECK(mounts[0].root == "/mnt1");
-  CHECK(mounts[0].mount_point == "/mnt2");
-  CHECK(mounts[0].type == "ext3");
-  CHECK(mounts[0].options == "rw,errors=continue");
-  CHECK(mounts[1].mount_point == "/a b\\c\t");
-  CHECK(mounts[2].type == "proc");
-}
 
 TEST_CASE("on a hybrid host the controllers are version 1's") {
   const auto mounts = parse_mountinfo(kHybrid);

@@ -2,35 +2,19 @@
 // Which layers of an environment become its object root, and how long it lives.
 #include "daemon/object_roots.h"
 
-#include <fcntl.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 #include <catch2/catch.hpp>
-#include <filesystem>
 
-#include "rootfs/object_root.h"
+#include "rootfs/roots_support.h"
 #include "support/skip.h"
-#include "tree/tree_support.h"
 
 namespace dsec::daemon {
 namespace {
 
 namespace fs = std::filesystem;
-using tree::test::World;
 
-// With a directory of objects that has none: only names are looked at.
-struct Roots {
-  Roots() { fs::create_directories(objects); }
-  [[nodiscard]] std::string why_not() const {
-    if (::geteuid() != 0) return "mounting needs root";
-    const auto works = rootfs::try_object_mode(world.dir().path());
-    return works ? std::string() : works.error().message;
-  }
-  [[nodiscard]] bool has(const std::shared_ptr<const Fd>& root, const std::string& name) const {
-    return open_at(*root, name, O_PATH).has_value();
-  }
-  World world;
-  fs::path objects = world.dir().path() / "objects";
+struct Roots : test::RootsWorld {
   ObjectRoots roots{objects};
 };
 
@@ -76,6 +60,62 @@ TEST_CASE("an environment has one root until it is dropped, and who uses it keep
   const auto second = test.roots.root(*env);
   REQUIRE(second);
   CHECK(*second != *first);
+}
+
+// A file of the upper layer, and a lower layer that has something where overlayfs looks for the file's object.
+std::shared_ptr<const tree::EnvTree> misleading(test::RootsWorld& test) {
+  const std::string hex = sha256(as_bytes("right")).hex();
+  const fs::path directory = test.objects / hex.substr(0, 2);
+  fs::create_directories(directory);
+  dsec::test::write_text(directory / hex.substr(2), "right");
+  const std::string lower =
+      fmt::format("/{0} directory\n/{0}/{1} regular content=wrong", hex.substr(0, 2), hex.substr(2));
+  return test.world.env("e", {test.world.layer(lower), test.world.layer("/f regular content=right")});
+}
+
+TEST_CASE("a lower layer cannot put content in the place of an upper one's") {
+  Roots test;
+  if (!test.why_not().empty()) SKIP_TEST(test.why_not());
+  const auto env = misleading(test);
+  const auto refused = test.roots.root(*env);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == ErrorCode::unsupported);
+  CHECK_THAT(refused.error().message, Catch::Contains(env->layers().front()->digest().hex()));
+}
+
+TEST_CASE("merged, layers are no lower layers of each other") {
+  test::RootsWorld test;
+  if (!test.why_not().empty()) SKIP_TEST(test.why_not());
+  MergedImages images(test.world.dir() / "merged", {.when = MergedRoots::always, .quota_bytes = 1 << 20});
+  ObjectRoots roots(test.objects, &images);
+  const auto root = roots.root(*misleading(test));
+  if (!root) FAIL(root.error().message);
+  CHECK(dsec::test::read_text(fmt::format("/proc/self/fd/{}/f", (*root)->get())) == "right");
+}
+
+TEST_CASE("merged, an environment may have more layers than an overlayfs") {
+  test::RootsWorld test;
+  if (!test.why_not().empty()) SKIP_TEST(test.why_not());
+  MergedImages images(test.world.dir() / "merged", {.when = MergedRoots::always, .quota_bytes = 1 << 20});
+  ObjectRoots roots(test.objects, &images);
+  tree::test::Layers layers;
+  for (std::size_t i = 0; i <= rootfs::kMaxLowers; ++i) {
+    layers.push_back(test.world.layer(fmt::format("/f{} regular", i)));
+  }
+  CHECK_FALSE(ObjectRoots(test.objects).root(*test.world.env("e", layers)));
+  const auto root = roots.root(*test.world.env("e", layers));
+  if (!root) FAIL(root.error().message);
+  CHECK(test.has(*root, "f0"));
+  CHECK(test.has(*root, fmt::format("f{}", rootfs::kMaxLowers)));
+}
+
+TEST_CASE("names like those of objects are fine in the uppermost layer") {
+  Roots test;
+  if (!test.why_not().empty()) SKIP_TEST(test.why_not());
+  const auto env = misleading(test);
+  const auto root = test.roots.root(*test.world.env("o", {env->layers()[1], env->layers()[0]}));
+  if (!root) FAIL(root.error().message);
+  CHECK(dsec::test::read_text(fmt::format("/proc/self/fd/{}/f", (*root)->get())) == "right");
 }
 
 TEST_CASE("marks of overlayfs that came with the input are refused, by the name of their layer") {

@@ -2,7 +2,8 @@
 """The dependency table of docs/architecture.md as data: who may include and link whom.
 
 A part is one folder and one CMake target. LAYERS lists, for each part, all parts whose headers it may include;
-CMake links the same set. THIRD_PARTY lists the only folders that may include a library's headers.
+CMake links the same set. THIRD_PARTY lists the only folders that may include a library's headers: one, or two that use
+it for different things.
 """
 
 # part -> (folder, parts it may include or link). Lowest first; a part only names parts above its own line.
@@ -33,7 +34,7 @@ def include_prefix(part):
     return LAYERS[part][0].removeprefix("lazyfs/")
 
 
-# Header pattern (regular expression on the text between the brackets) -> the one folder that includes it.
+# Header pattern (regular expression on the text between the brackets) -> the folders that include it.
 # tests/ may include all of them: a test may need the second opinion of the library itself.
 THIRD_PARTY = (
     (r"fmt/.*", "lazyfs/base"),
@@ -41,7 +42,7 @@ THIRD_PARTY = (
     (r"nlohmann/.*", "lazyfs/base"),
     (r"toml\+\+/.*|toml\.hpp", "lazyfs/base"),
     (r"openssl/.*", "lazyfs/base"),
-    (r"liburing.*", "lazyfs/io"),
+    (r"liburing.*", "lazyfs/io", "lazyfs/fuse"),
     (r"lz4.*\.h", "lazyfs/format"),
     (r"xxhash\.h", "lazyfs/base"),
     (r"fuse.*\.h|fuse3/.*|linux/fuse\.h", "lazyfs/fuse"),

@@ -15,7 +15,7 @@ namespace {
 
 class Maker {
  public:
-  explicit Maker(std::uint64_t seed) : random_(seed) {}
+  Maker(std::uint64_t seed, Contents contents) : random_(seed), contents_(contents) {}
 
   LayerTree make() {
     LayerTree tree;
@@ -43,7 +43,15 @@ class Maker {
     if (type == FileType::symlink) inode.target = "t" + std::to_string(below(10));
     if (type == FileType::char_device) inode.major = 1 + static_cast<std::uint32_t>(below(200));
     if (type == FileType::directory) inode.opaque = one_in(6);
+    if (contents_ == Contents::some) add_contents(inode);
     return inode;
+  }
+
+  void add_contents(Inode& inode) {
+    if (one_in(3)) inode.xattrs["trusted.note"] = std::to_string(below(100));
+    if (inode.type != FileType::regular || one_in(2)) return;
+    inode.size = 1 + below(100000);
+    inode.object = sha256(as_bytes(std::to_string(random_())));
   }
 
   FileType any_type(int level) {
@@ -71,14 +79,15 @@ class Maker {
   }
 
   std::mt19937_64 random_;
+  Contents contents_;
   std::vector<InodeId> files_;
 };
 
 }  // namespace
 
-std::vector<LayerTree> random_stack(std::uint64_t seed, std::size_t layers) {
+std::vector<LayerTree> random_stack(std::uint64_t seed, std::size_t layers, Contents contents) {
   std::vector<LayerTree> stack;
-  for (std::size_t i = 0; i < layers; ++i) stack.push_back(Maker(seed * 1000 + i).make());
+  for (std::size_t i = 0; i < layers; ++i) stack.push_back(Maker(seed * 1000 + i, contents).make());
   return stack;
 }
 

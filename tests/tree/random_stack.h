@@ -9,7 +9,10 @@
 
 namespace dsec::tree::test {
 
-// Layers, bottom to top; the same for the same seed. Regular files are empty and told apart by their attributes.
-std::vector<format::LayerTree> random_stack(std::uint64_t seed, std::size_t layers);
+// Whether some files have sizes and objects, which are nowhere, and some inodes xattrs.
+enum class Contents { none, some };
+
+// Layers, bottom to top; the same for the same arguments. Empty regular files are told apart by their attributes.
+std::vector<format::LayerTree> random_stack(std::uint64_t seed, std::size_t layers, Contents contents = Contents::none);
 
 }  // namespace dsec::tree::test

@@ -23,30 +23,6 @@ bool read_number(std::string_view text, T& value, int base = 10) {
   return error == std::errc() && end == text.data() + text.size() && !text.empty();
 }
 
-bool is_octal(std::string_view digits) {
-  return digits.size() == 3 && digits.find_first_not_of("01234567") == std::string_view::npos;
-}
-
-// "\040" is a space, and so on.
-std::string unescape_octal(std::string_view text) {
-  std::string plain;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    unsigned value = 0;
-    if (text[i] == '\\' && is_octal(text.substr(i + 1, 3)) && read_number(text.substr(i + 1, 3), value, 8)) {
-      plain += static_cast<char>(value);
-      i += 3;
-    } else {
-      plain += text[i];
-    }
-  }
-  return plain;
-}
-
-bool is_below(std::string_view path, std::string_view point) {
-  if (point == "/") return starts_with(path, "/");
-  return starts_with(path, point) && (path.size() == point.size() || path[point.size()] == '/');
-}
-
 }  // namespace
 
 std::optional<KernelVersion> parse_kernel_release(std::string_view release) {
@@ -81,36 +57,13 @@ std::uint64_t effective_capabilities(std::string_view status) {
   return 0;
 }
 
-std::vector<Mount> parse_mountinfo(std::string_view text) {
-  std::vector<Mount> mounts;
-  for (const std::string_view line : split(text, '\n')) {
-    const std::size_t dash = line.find(" - ");
-    if (dash == std::string_view::npos) continue;
-    const auto before = split(line.substr(0, dash), ' ');
-    const auto after = split(line.substr(dash + 3), ' ');
-    if (before.size() < 6 || after.size() < 3) continue;
-    mounts.push_back(
-        {unescape_octal(before[3]), unescape_octal(before[4]), std::string(after[0]), std::string(after.back())});
-  }
-  return mounts;
-}
-
-const Mount* mount_of(const std::vector<Mount>& mounts, std::string_view path) {
-  const Mount* best = nullptr;
-  for (const Mount& mount : mounts) {
-    if (!is_below(path, mount.point)) continue;
-    if (best == nullptr || mount.point.size() >= best->point.size()) best = &mount;
-  }
-  return best;
-}
-
-CgroupLayout cgroup_layout(const std::vector<Mount>& mounts) {
+CgroupLayout cgroup_layout(const std::vector<MountEntry>& mounts) {
   constexpr std::array<std::string_view, 4> kControllers{"cpu", "devices", "memory", "pids"};
   CgroupLayout layout;
-  for (const Mount& mount : mounts) {
+  for (const MountEntry& mount : mounts) {
     if (mount.type == "cgroup2" && layout.unified.empty()) layout.unified = mount.point;
     if (mount.type != "cgroup") continue;
-    for (const std::string_view option : split(mount.super_options, ',')) {
+    for (const std::string_view option : split(mount.options, ',')) {
       for (const std::string_view controller : kControllers) {
         if (option == controller) layout.v1.emplace(controller, mount.point);
       }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/mount_table.h"
 
 namespace dsec::doctor {
 
@@ -31,24 +32,13 @@ bool lists_filesystem(std::string_view filesystems, std::string_view type);
 // The CapEff line of /proc/PID/status; 0 when there is none.
 std::uint64_t effective_capabilities(std::string_view status);
 
-// One line of /proc/PID/mountinfo (proc(5)); escaped characters are undone.
-struct Mount {
-  std::string root;
-  std::string point;
-  std::string type;
-  std::string super_options;
-};
-std::vector<Mount> parse_mountinfo(std::string_view text);
-// The mount that holds an absolute path: the last of those with the longest mount point above it. nullptr if none.
-const Mount* mount_of(const std::vector<Mount>& mounts, std::string_view path);
-
 // Which cgroup hierarchies are mounted, and where.
 struct CgroupLayout {
   enum class Kind { none, v1, v2, hybrid } kind = Kind::none;
   std::map<std::string, std::string> v1;  // controller -> mount point
   std::string unified;                    // mount point of version 2, empty if none
 };
-CgroupLayout cgroup_layout(const std::vector<Mount>& mounts);
+CgroupLayout cgroup_layout(const std::vector<MountEntry>& mounts);
 const char* to_string(CgroupLayout::Kind kind);
 // Our own group in a hierarchy, from /proc/self/cgroup ("4:memory:/a/b"); "" stands for version 2. "/" when not listed.
 std::string own_group(std::string_view cgroups, std::string_view controller);

@@ -35,30 +35,33 @@ Result<std::vector<DirentView>> entries_of(const DirPart& part) {
 // All parts that have one name, from top to bottom, and what shows of them.
 class Name {
  public:
+  // `directories` is used while this lives.
+  explicit Name(std::vector<DirPart>& directories) : directories_(directories) { directories_.clear(); }
+
   Result<void> add(const DirPart& part, const DirentView& entry) {
     if (closed_) return {};
     const bool is_directory = entry.file_type == kHintDirectory;
-    if (directories_ == 0 && !shown_ && (entry.file_type != kHintCharDevice || TRY(is_device(part, entry)))) {
+    if (!shown_ && (entry.file_type != kHintCharDevice || TRY(is_device(part, entry)))) {
       shown_ = true;
       entry_ = {entry.name, {part.place.layer, entry.nid}, Kind::pure, entry.file_type};
     }
     closed_ = !is_directory;
     if (!is_directory) return {};
-    if (++directories_ > 1) entry_.kind = Kind::merged;
-    last_ = &part;
-    last_nid_ = entry.nid;
+    directories_.push_back({part.image, {part.place.layer, entry.nid}});
+    if (directories_.size() > 1) entry_.kind = Kind::merged;
     return {};
   }
   // Before another part adds to it: an opaque directory ends it.
   Result<void> prepare_for_more() {
-    if (closed_ || last_ == nullptr) return {};
-    const format::InodeView inode = TRY(last_->image->inode(last_nid_));
-    closed_ = TRY(last_->image->is_opaque(inode));
+    if (closed_ || directories_.empty()) return {};
+    const DirPart& last = directories_.back();
+    const format::InodeView inode = TRY(last.image->inode(last.place.nid));
+    closed_ = TRY(last.image->is_opaque(inode));
     return {};
   }
-  [[nodiscard]] bool shown() const { return shown_; }
-  [[nodiscard]] bool is_directory() const { return directories_ > 0; }
-  [[nodiscard]] const ListedEntry& entry() const { return entry_; }
+  void tell(const VisitName& visit) const {
+    if (shown_) visit(entry_, directories_);
+  }
 
  private:
   static Result<bool> is_device(const DirPart& part, const DirentView& entry) {
@@ -66,29 +69,28 @@ class Name {
   }
 
   ListedEntry entry_;
-  const DirPart* last_ = nullptr;
-  std::uint64_t last_nid_ = 0;
-  std::size_t directories_ = 0;
+  std::vector<DirPart>& directories_;
   bool closed_ = false;
   bool shown_ = false;
 };
 
 // The common case: no other layer has anything here.
-Result<void> list_one(const DirPart& part, const std::function<void(const ListedEntry&, bool)>& visit) {
+Result<void> list_one(const DirPart& part, const VisitName& visit) {
+  std::vector<DirPart> directories;
   for (const DirentView& entry : TRY(entries_of(part))) {
-    Name name;
+    Name name(directories);
     TRY(name.add(part, entry));
-    if (name.shown()) visit(name.entry(), name.is_directory());
+    name.tell(visit);
   }
   return {};
 }
 
 }  // namespace
 
-Result<void> merge_directory(std::span<const DirPart> parts,
-                             const std::function<void(const ListedEntry&, bool)>& visit) {
+Result<void> merge_directory(std::span<const DirPart> parts, const VisitName& visit) {
   if (parts.size() == 1) return list_one(parts.front(), visit);
   std::vector<Source> sources;
+  std::vector<DirPart> directories;
   std::vector<std::size_t>
       heap;  // of sources that are not at their end: the least name on top, of equals the uppermost
   for (const DirPart& part : parts) {
@@ -101,7 +103,7 @@ Result<void> merge_directory(std::span<const DirPart> parts,
   };
   std::make_heap(heap.begin(), heap.end(), comes_later);
   while (!heap.empty()) {
-    Name name;
+    Name name(directories);
     const std::string_view text = sources[heap.front()].head().name;
     for (bool first = true; !heap.empty() && sources[heap.front()].head().name == text; first = false) {
       if (!first) TRY(name.prepare_for_more());
@@ -113,9 +115,20 @@ Result<void> merge_directory(std::span<const DirPart> parts,
       else
         std::push_heap(heap.begin(), heap.end(), comes_later);
     }
-    if (name.shown()) visit(name.entry(), name.is_directory());
+    name.tell(visit);
   }
   return {};
+}
+
+Result<std::vector<DirPart>> root_parts(std::span<const std::shared_ptr<const store::Layer>> layers) {
+  std::vector<DirPart> parts;
+  for (auto i = static_cast<std::uint32_t>(layers.size()); i-- > 0;) {
+    const format::ErofsView& image = layers[i]->view();
+    parts.push_back({&image, {i, image.root_nid()}});
+    const format::InodeView inode = TRY(image.inode(image.root_nid()));
+    if (TRY(image.is_opaque(inode))) break;
+  }
+  return parts;
 }
 
 }  // namespace dsec::tree

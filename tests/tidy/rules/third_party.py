@@ -7,13 +7,13 @@ from table import SYSTEM_HEADERS, THIRD_PARTY
 from tree import Finding
 
 NAME = "third_party"
-WHAT = "a library's headers are included in one folder only"
+WHAT = "a library's headers are included in the folders of the table only"
 
 
-def home_of(name):
-    for pattern, folder in THIRD_PARTY:
+def homes_of(name):
+    for pattern, *folders in THIRD_PARTY:
         if re.fullmatch(pattern, name):
-            return folder
+            return folders
     return None
 
 
@@ -22,10 +22,10 @@ def check(tree):
         for line, bracket, name in includes(file):
             if bracket == '"' and part_of_include(name):
                 continue
-            home = home_of(name)
-            if home is not None:
-                if not file.under(home, "tests"):
-                    yield Finding(file.path, line, NAME, f"<{name}> belongs to {home}/: use what that folder offers")
+            homes = homes_of(name)
+            if homes is not None:
+                if not file.under(*homes, "tests"):
+                    yield Finding(file.path, line, NAME, f"<{name}> belongs to {homes[0]}/: use what that folder offers")
             elif bracket == "<" and not any(re.fullmatch(pattern, name) for pattern in SYSTEM_HEADERS):
                 yield Finding(file.path, line, NAME, f"<{name}> is in no list: give the library its one folder in "
                               "tests/tidy/table.py")
