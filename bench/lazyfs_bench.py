@@ -22,15 +22,33 @@ def run(bench):
     layers, merged = (bench.daemon_with(name, f'merged_roots = "{roots}"\n') for name, roots in (("layers", "off"), ("merged", "always")))
     bare = [Plain("ext4", whole), *(Lazy(bench, mode, "corpus:1", daemon=layers) for mode in ("tree", "objects")),
             Lazy(bench, "objects", "corpus:1", "merged", merged)]
+    rings = with_rings(bench)
     overlaid = [Overlay(bench, target) for target in bare]
-    for target in overlaid + bare:
+    overlaid_rings = [Overlay(bench, target) for target in rings]
+    for target in overlaid + overlaid_rings + bare + rings:
         bench.undo.append(target.down)
     can_drop = bench.drop_caches()
     if not can_drop:
         print("skipped: cold cases: /proc/sys/vm/drop_caches cannot be written")
     for title, targets, operation, heat, bars in cases(bench, bare, overlaid):
+        if heat == "cold":  # warm, no request is made, however it would come
+            targets = targets + (rings if targets is bare else overlaid_rings)
         if heat == "warm" or can_drop:
             bench.add(measure(bench, title, targets, operation, heat, bars))
+
+
+def with_rings(bench):
+    """Tree mode with requests through io_uring, where this kernel offers it now."""
+    parameter = "/sys/module/fuse/parameters/enable_uring"
+    try:
+        with open(parameter, encoding="ascii") as file:
+            offered = file.read(1) == "Y"
+    except OSError:
+        offered = False
+    if not offered:
+        print(f"skipped: io_uring: {parameter} does not say Y")
+        return []
+    return [Lazy(bench, "tree", "corpus:1", "io_uring", bench.daemon_with("rings", 'transport = "io_uring"\n'))]
 
 
 def cases(bench, bare, overlaid):

@@ -21,7 +21,7 @@ WHAT = "the longest wait of any reader and the time until the next lazyfsd serve
 SEED = 20240503
 BLOCK = 64 << 10
 BIG_BYTES = 64 << 20
-THINK_S = 0.001    # between two reads of a reader: it waits for lazyfsd, not for a processor
+PAUSE_S = 0.001    # between two reads of a reader: it waits for lazyfsd, not for a processor
 NOTHING_S = 0.1    # how long nothing happens, to compare with
 SETTLE_S = 0.1     # after an action, still observed: who was waiting has its answer by then
 ACTIONS = ("nothing", "kill -9", "fs upgrade")
@@ -33,7 +33,7 @@ def run(bench):
     bench.dsec("compose", "--from", f"dir:{tree}", "--name", "restart")
     count = 3 if bench.tiny else 30
     readers = 4 if bench.tiny else 8
-    bench.parameters.update({"readers": f"{readers // 2} cold, {readers // 2} warm", "times": count, "think ms": THINK_S * 1e3})
+    bench.parameters.update({"readers": f"{readers} (half warm)", "times": count, "pause ms": PAUSE_S * 1e3})
     for mode in ("tree", "objects"):
         mounted = Lazy(bench, mode, "restart")
         bench.undo.append(mounted.down)
@@ -103,7 +103,7 @@ class Readers:
             except (OSError, Failed) as error:
                 wrong = str(error)
             ends.append(time.monotonic())
-            time.sleep(THINK_S)
+            time.sleep(PAUSE_S)
         pipe.send((is_cold, ends.tobytes(), wrong))
 
     def results(self):

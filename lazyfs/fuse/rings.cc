@@ -149,7 +149,10 @@ bool RingSeat::queue_command(RingPlace& place) {
 }
 
 int RingSeat::next(RingPlace& place, std::uint8_t* room, std::size_t room_bytes) {
-  if (!in_kernel_ && !queue_command(place)) return -EIO;
+  if (!in_kernel_) {
+    if (!queue_command(place)) return -EIO;
+    stand_back_.while_waking([this] { return ::io_uring_submit(&ring_); });  // what does not go now goes below
+  }
   const int submitted = ::io_uring_submit_and_wait(&ring_, 1);
   io_uring_cqe* done = nullptr;
   if (::io_uring_peek_cqe(&ring_, &done) != 0 || done == nullptr) {

@@ -2,6 +2,7 @@
 #include "fuse/session.h"
 
 #include <fcntl.h>
+#include <linux/fuse.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -11,12 +12,14 @@
 #include <cerrno>
 #include <condition_variable>
 #include <cstdlib>
+#include <cstring>
 #include <list>
 #include <mutex>
 #include <thread>
 
 #include "base/log.h"
 #include "base/mount_table.h"
+#include "fuse/internal/caller_follower.h"
 #include "fuse/internal/dispatcher.h"
 #include "fuse/internal/rings.h"
 #include "fuse/internal/turns.h"
@@ -47,6 +50,12 @@ class RequestBuffer {
   RequestBuffer(const RequestBuffer&) = delete;
   RequestBuffer& operator=(const RequestBuffer&) = delete;
   fuse_buf* get() { return &buffer_; }
+  // The thread that the request in it is of.
+  [[nodiscard]] pid_t caller() const {
+    fuse_in_header header{};
+    std::memcpy(&header, buffer_.mem, sizeof header);
+    return static_cast<pid_t>(header.pid);
+  }
 
  private:
   fuse_buf buffer_{};
@@ -243,16 +252,19 @@ class SessionImpl final : public Session {
 
   void serve(Worker& worker) {
     RequestBuffer buffer;
+    CallerFollower follower;
     while (fuse_session_exited(session_.get()) == 0 && turns_.take()) {
       Turn turn(turns_);
+      follower.stop();  // others have read meanwhile
       while (turn.is_held() && fuse_session_exited(session_.get()) == 0) {
-        const int bytes = receive(worker, buffer, turn);
+        const int bytes = receive(worker, buffer, turn, follower);
         if (bytes == -EINTR || bytes == -EAGAIN) {
           if (leaving_) return;
           continue;
         }
         if (bytes <= 0) return stop_serving();  // unmounted, or the peer is gone
         worker.busy_since = Clock::now();
+        follower.note(buffer.caller());
         fuse_session_process_buf(session_.get(), buffer.get());
         worker.busy_since = Clock::time_point{};
       }
@@ -333,9 +345,10 @@ class SessionImpl final : public Session {
   }
 
   // As fuse_session_receive_buf(); -EAGAIN when the turn was given up instead, since others read as well.
-  int receive(Worker& worker, RequestBuffer& buffer, Turn& turn) {
+  int receive(Worker& worker, RequestBuffer& buffer, Turn& turn, const CallerFollower& follower) {
     const Clock::time_point ready_at = Clock::now();
-    if (!poll_for_request(ready_at) && turn.give_up_if_spare()) return -EAGAIN;
+    // The next request of the one caller that is followed cannot come before we rest.
+    if (!follower.is_following() && !poll_for_request(ready_at) && turn.give_up_if_spare()) return -EAGAIN;
     worker.waiting = true;
     if (leaving_) return -EINTR;
     const int bytes = fuse_session_receive_buf(session_.get(), buffer.get());

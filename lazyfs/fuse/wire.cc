@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "base/log.h"
+#include "fuse/internal/caller_follower.h"
 #include "fuse/internal/rings.h"
 
 namespace dsec::fuse {
@@ -107,7 +108,9 @@ ssize_t Wire::write(int fd, const iovec* vectors, int count) const {
     if (rings_->answer(vectors, count)) return static_cast<ssize_t>(total_bytes(vectors, count));
   }
   for (int i = 0; i < count; ++i) touch_to_read(vectors[i]);
-  const ssize_t n = ::writev(fd, vectors, count);
+  StandBack* const stand_back = CallerFollower::stand_back();
+  const auto send = [&] { return ::writev(fd, vectors, count); };
+  const ssize_t n = stand_back != nullptr ? stand_back->while_waking(send) : send();
   // A predecessor has answered it: the connection is as that one said.
   return n < 0 && errno == ENOENT && answers_init ? static_cast<ssize_t>(total_bytes(vectors, count)) : n;
 }

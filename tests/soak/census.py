@@ -13,6 +13,7 @@ IN_MOVED_TO, IN_CREATE = 0x80, 0x100
 KIB = 1 << 10
 MIB = 1 << 20
 EXACT = ("threads", "descriptors", "mounts", "cgroups", "processes", "namespaces", "files", "owners", "sandboxes")
+NAMESPACES = ("net", "mnt", "pid", "ipc", "uts")
 DAEMONS = ("lazyfs-keeper", "lazyfsd")
 
 
@@ -85,7 +86,7 @@ def descriptors(pid):
 
 
 def cgroups(ids):
-    found = glob.glob("/sys/fs/cgroup/**/dsec/*", recursive=True) + glob.glob("/sys/fs/cgroup/**/dsec/*/*", recursive=True)
+    found = [path for below in ("*", "*/*") for path in glob.glob(f"/sys/fs/cgroup/**/dsec/{below}", recursive=True)]
     return sorted(path for path in found if os.path.isdir(path) and ids & set(path.split("/")))
 
 
@@ -153,7 +154,7 @@ class Census:
             "cgroups": cgroups(ids),
             "processes": sorted(text_of(f"/proc/{pid}/comm").strip() + f" {pid}" for pid in others
                                 if os.path.exists(f"/proc/{pid}")),
-            "namespaces": sorted({kind for pid in pids for kind in ("net", "mnt", "pid", "ipc", "uts") if self.is_own(pid, kind)}),
+            "namespaces": sorted({kind for pid in pids for kind in NAMESPACES if self.is_own(pid, kind)}),
             "files": files_of(self.world),
             "owners": sorted(owner for env in status["attached"] for owner in env["owners"]),
             "sandboxes": sandboxes,
@@ -182,8 +183,8 @@ def differences(before, after):
     found = []
     for what in EXACT:
         old, new = before[what], after[what]
-        pairs = [(f"{what} of {name}", old[name], new[name]) for name in DAEMONS] if isinstance(old, dict) else [(what, old, new)]
-        for title, was, now in pairs:
+        of_daemons = [(f"{what} of {name}", old[name], new[name]) for name in DAEMONS] if isinstance(old, dict) else []
+        for title, was, now in of_daemons or [(what, old, new)]:
             if was != now:
                 found.append(f"{title}: {change(was, now)}")
     return found
@@ -201,5 +202,5 @@ def change(was, now):
     return f"{len(was)} became {len(now)}; new: {more[:8]}, gone: {less[:8]}"
 
 
-def growth_bound(before, least=4 * MIB, share=0.2):
-    return before + max(least, int(before * share))
+def growth_bound(before, least):
+    return before + max(least, before // 5)

@@ -89,12 +89,13 @@ def expect_sources(env, world):
         if layer == "base":
             continue
         root = world.path("sources", layer)
+        target = os.path.join("data", layer) if layer in DATA else ""
         for directory, _, names in os.walk(root):
             for name in names:
                 path = os.path.join(directory, name)
-                below = os.path.join("data", layer) if layer in DATA else ""
+                below = os.path.normpath(os.path.join(target, os.path.relpath(path, root)))
                 with open(path, "rb") as file:
-                    wanted[os.fsencode(os.path.join(below, os.path.relpath(path, root)))] = hashlib.sha256(file.read()).hexdigest()
+                    wanted[os.fsencode(below)] = hashlib.sha256(file.read()).hexdigest()
     wrong = [path for path, digest in wanted.items() if env.contents.get(path) != digest]
     if wrong:
         raise AssertionError(f"{env.name}: other bytes than its sources: {wrong}")

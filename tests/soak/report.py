@@ -3,12 +3,18 @@
 import resource
 
 MIB = 1 << 20
+HEAD = ("time s", "period", "operations", "lazyfsd", "restarts", "MiB", "fds", "threads", "keeper MiB", "fds", "mounts",
+        "files", "cache MiB", "records")
+
+
+def row(values):
+    return "  ".join(f"{value:>{max(len(title), 5)}}" for title, value in zip(HEAD, values))
 
 
 class Report:
     def __init__(self, seed, clock):
         self.seed, self.clock = seed, clock
-        self.points = []
+        self.points = []  # (time, operations, census)
         self.peak_bytes = 0
 
     def peak(self, size):
@@ -16,21 +22,21 @@ class Report:
 
     def add(self, period, seen, workers):
         if not self.points:
-            print(f"\n{'time s':>7} {'period':8} {'operations':>10} {'lazyfsd':>8} {'restarts':>8} {'MiB':>7} {'fds':>4} {'threads':>7}  "
-                  f"{'keeper MiB':>10} {'fds':>4} {'mounts':>6} {'files':>6} {'cache MiB':>9} {'records B':>9}")
+            print("\n" + row(HEAD))
         count = sum(sum(worker.counts.values()) for worker in workers)
-        self.points.append((self.clock.seconds, period, count, seen))
-        self.peak(seen["memory"]["lazyfsd"])
-        print(f"{self.clock.seconds:7.0f} {period:8} {count:10} {seen['pid']:8} {seen['restarts']:8} "
-              f"{seen['memory']['lazyfsd'] / MIB:7.2f} {len(seen['descriptors']['lazyfsd']):4} {seen['threads']['lazyfsd']:7}  "
-              f"{seen['memory']['lazyfs-keeper'] / MIB:10.2f} {len(seen['descriptors']['lazyfs-keeper']):4} "
-              f"{len(seen['mounts']):6} {len(seen['files']):6} {seen['cache'] / MIB:9.2f} {seen['records']:9}", flush=True)
+        memory, fds = seen["memory"], seen["descriptors"]
+        self.points.append((self.clock.seconds, count, seen))
+        self.peak(memory["lazyfsd"])
+        print(row((f"{self.clock.seconds:.0f}", period, count, seen["pid"], seen["restarts"],
+                   f"{memory['lazyfsd'] / MIB:.2f}", len(fds["lazyfsd"]), seen["threads"]["lazyfsd"],
+                   f"{memory['lazyfs-keeper'] / MIB:.2f}", len(fds["lazyfs-keeper"]), len(seen["mounts"]),
+                   len(seen["files"]), f"{seen['cache'] / MIB:.2f}", seen["records"])), flush=True)
 
     def lives(self):
         """pid -> the points at which this lazyfsd served."""
         lives = {}
         for point in self.points:
-            lives.setdefault(point[3]["pid"], []).append(point)
+            lives.setdefault(point[2]["pid"], []).append(point)
         return lives
 
     def print(self, workers):
@@ -43,11 +49,10 @@ class Report:
               + ", ".join(f"{kind} {count}" for kind, count in sorted(totals.items())))
         for pid, points in self.lives().items():
             if len(points) > 1:
-                (begin, _, first, old), (end, _, last, new) = points[0], points[-1]
-                grown = new["memory"]["lazyfsd"] - old["memory"]["lazyfsd"]
-                print(f"lazyfsd {pid}: {end - begin:.0f} s, {last - first} operations, private memory "
-                      f"{old['memory']['lazyfsd'] / MIB:.2f} to {new['memory']['lazyfsd'] / MIB:.2f} MiB, "
-                      f"{grown / max(1, last - first):+.0f} B each")
+                (begin, first, old), (end, last, new) = points[0], points[-1]
+                was, now = old["memory"]["lazyfsd"], new["memory"]["lazyfsd"]
+                print(f"lazyfsd {pid}: {end - begin:.0f} s, {last - first} operations, private memory {was / MIB:.2f} to "
+                      f"{now / MIB:.2f} MiB, {(now - was) / max(1, last - first):+.0f} B each")
         used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
         cpu = sum(one.ru_utime + one.ru_stime for one in used)
         print(f"peak {self.peak_bytes / MIB:.2f} MiB; longest operation {longest[0]:.1f} s ({longest[1]}); "

@@ -255,8 +255,8 @@ class Worker:
                 self.expect(self.clock.seconds < begin + PATIENCE, f"{kind} of {pid}: nobody serves after {PATIENCE} s")
                 time.sleep(0.02)
             self.dsec("fs", "status")
-        except Wrong as wrong:
-            return f"{kind}: {wrong}"
+        except (Wrong, OSError) as wrong:
+            return f"{kind} of {pid}: {wrong}"
         self.counts[kind] = self.counts.get(kind, 0) + 1
         return None
 
@@ -266,9 +266,9 @@ class Worker:
 
 
 # How often, against the others.
-KINDS = {"compose": 3, "run_tree": 8, "run_objects": 8, "run_eager": 2, "run_recorded": 3, "run_kept": 2, "run_timeout": 1,
-         "run_killed": 5, "mount": 12, "umount": 11, "read": 16, "evict": 3, "prefetch": 3, "stats": 3, "info": 2, "trace": 2,
-         "metrics": 3}
+KINDS = {"compose": 3, "run_tree": 8, "run_objects": 8, "run_eager": 2, "run_recorded": 3, "run_kept": 2,
+         "run_timeout": 1, "run_killed": 5, "mount": 12, "umount": 11, "read": 16, "evict": 3, "prefetch": 3, "stats": 3,
+         "info": 2, "trace": 2, "metrics": 3}
 
 
 def said(args):

@@ -16,6 +16,7 @@
 #include "base/bytes.h"
 #include "base/fd.h"
 #include "base/result.h"
+#include "fuse/internal/stand_back.h"
 
 namespace dsec::fuse {
 
@@ -68,6 +69,7 @@ class RingSeat {
 
   int device_;
   bool in_kernel_ = false;
+  StandBack stand_back_;
   struct io_uring ring_ {};
 };
 
