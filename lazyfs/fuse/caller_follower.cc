@@ -50,7 +50,7 @@ cpu_set_t all_processors() {
 StandBack* CallerFollower::stand_back() { return current; }
 
 void CallerFollower::note(pid_t caller) {
-  if (caller == 0 || caller != caller_) {
+  if (caller == 0 || caller != caller_ || (is_following() && stand_back_.is_paused())) {
     stop();
     caller_ = caller;
     streak_ = 0;

@@ -30,7 +30,7 @@ class CallerFollower {
 
  private:
   static constexpr unsigned kStreak = 32;
-  static constexpr unsigned kLookAgain = 256;  // requests after which the caller may have moved
+  static constexpr unsigned kLookAgain = 64;  // requests after which the caller may have moved
 
   void follow();
 
