@@ -4,7 +4,7 @@
 import os
 
 import trees
-from harness import Case, Sample
+from measuring import Case, Sample
 
 WHAT = "dsec compose of a directory, against mkfs.erofs -zlz4 and mksquashfs -comp lz4"
 

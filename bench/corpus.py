@@ -7,7 +7,7 @@ import shutil
 import subprocess
 
 import trees
-from harness import Missing
+from measuring import Missing
 
 # Taken in this order until there is enough: programs, libraries, headers, then many small files.
 PARTS = ("/usr/bin", "/usr/lib/x86_64-linux-gnu", "/usr/lib/python3", "/usr/include", "/usr/share", "/usr/lib", "/usr/local")

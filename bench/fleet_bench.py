@@ -11,7 +11,7 @@ import statistics
 import subprocess
 import time
 
-from harness import Failed
+from measuring import Failed
 
 WHAT = "attach of 30 layers, memory of 100 environments, 100 sandboxes that read the same bytes"
 

@@ -4,7 +4,7 @@
 import os
 
 import corpus
-from harness import Case, Sample
+from measuring import Case, Sample
 from mounts import Lazy, Overlay, Plain
 
 WHAT = "lazyfs in every mode against ext4, bare and below an overlay: the table of docs/performance.md"

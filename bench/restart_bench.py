@@ -13,7 +13,7 @@ import time
 import zlib
 
 import trees
-from harness import Case, Failed, Sample
+from measuring import Case, Failed, Sample
 from mounts import Lazy
 
 WHAT = "the longest wait of any reader and the time until the next lazyfsd serves, at kill -9 and at dsec fs upgrade"

@@ -5,7 +5,7 @@ import json
 import os
 import shutil
 
-from harness import Case, Failed, Sample
+from measuring import Case, Failed, Sample
 
 WHAT = "dsec run /bin/true, against crun run on an unpacked copy and a bare process"
 

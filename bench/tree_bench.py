@@ -4,7 +4,7 @@
 import os
 
 import trees
-from harness import Case, Sample
+from measuring import Case, Sample
 
 WHAT = "walks and reads on a lazyfs mount, cold and warm, against the directory itself"
 

@@ -25,6 +25,15 @@ std::string describe_keeper(const Json& status) {
                      has_rings ? "requests come through io_uring: when lazyfsd dies, its readers fail\n" : "");
 }
 
+std::string describe_store(const Json& status) {
+  const Json check = status.value("store_check", Json::object());
+  const std::string state = check.value("state", "same");
+  if (state == "same") return {};
+  if (state == "waiting") return "WARNING: the store does not answer\n";
+  return fmt::format("WARNING: the store is {}: {}\n", state == "away" ? "away" : "not the one that is served",
+                     check.value("reason", ""));
+}
+
 }  // namespace
 
 Result<int> fs_status_verb(const CommonArgs& args) {
@@ -36,15 +45,19 @@ Result<int> fs_status_verb(const CommonArgs& args) {
   }
   std::vector<std::vector<std::string>> rows{{"ENV", "OWNERS", "PATH"}};
   for (const Json& env : status["attached"]) {
-    rows.push_back({env["env"].get<std::string>().substr(0, 12), std::to_string(env["owners"].size()),
-                    env["path"].get<std::string>()});
+    const std::size_t owners = env["owners"].size() + env.value("owners_left_out", std::size_t{0});
+    rows.push_back(
+        {env["env"].get<std::string>().substr(0, 12), std::to_string(owners), env["path"].get<std::string>()});
   }
   TRY(print(fmt::format("lazyfsd {} serves {} as process {}; {} bytes from the store in {} fetches, {} failed\n",
                         status["version"].get<std::string>(), status["store"].get<std::string>(),
                         status["pid"].get<int>(), status["store_bytes"].get<std::uint64_t>(),
                         status["fetches"].get<std::uint64_t>(), status["fetch_failures"].get<std::uint64_t>())));
   TRY(print(describe_keeper(status)));
+  TRY(print(describe_store(status)));
   TRY(print(format_table(rows)));
+  const auto left_out = status.value("attached_left_out", std::size_t{0});
+  if (left_out > 0) TRY(print(fmt::format("{} more are not listed\n", left_out)));
   const std::string object_mode = status.value("object_mode", "");
   if (!object_mode.empty()) TRY(print(fmt::format("object mode: {}\n", object_mode)));
   return kExitOk;

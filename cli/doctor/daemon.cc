@@ -20,9 +20,10 @@ Result<Json> status_of(const Fd& socket) {
 }  // namespace
 
 Findings examine_daemon(const DoctorOptions& options) {
-  const auto socket = control::connect_to(control::daemon_dir(options.store) / "control");
-  if (!socket) return {fine("lazyfsd", "not running; it is started when it is needed")};
-  const auto status = status_of(*socket);
+  const auto socket = control::connect_to(control::daemon_dir(options.store) / "control", kAnswerMs);
+  if (!socket && socket.error().code == ErrorCode::unavailable)
+    return {fine("lazyfsd", "not running; it is started when it is needed")};
+  const auto status = socket ? status_of(*socket) : tl::unexpected(socket.error());
   if (!status) {
     return {
         degraded("lazyfsd", status.error().message, "who wants a tree waits", "look into its log, `dsec fs status`")};

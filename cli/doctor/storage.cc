@@ -4,6 +4,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/process.h"
 #include "base/text.h"
 #include "cli/doctor/internal/host.h"
 #include "store/store.h"
@@ -14,6 +15,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
+constexpr std::chrono::milliseconds kStorePatience{2000};
 constexpr std::uint64_t kMinFreeBytes = std::uint64_t{1} << 30;
 // lazyfsd's socket is "<runtime dir>/lazyfs/<16 hex digits>/control.sock" or so; the kernel takes 107 bytes.
 constexpr std::size_t kSocketTail = 48;
@@ -37,7 +39,23 @@ Place place_of(const std::vector<MountEntry>& mounts, const fs::path& path) {
   return place;
 }
 
+// Whether what follows will not hang, as far as that can be known.
+bool answers(const fs::path& path) {
+  const auto ask = [&path]() -> std::string {
+    struct statvfs info {};
+    ::statvfs(path.c_str(), &info);
+    [[maybe_unused]] const auto ignored = store::Store::open(path);
+    return {};
+  };
+  return ask_apart(ask, kStorePatience).has_value();
+}
+
 Finding store_finding(const std::vector<MountEntry>& mounts, const fs::path& path) {
+  if (!answers(path)) {
+    return missing("store", fmt::format("{} does not answer", path.native()),
+                   "what is on this node is read; everything else waits, or fails at its deadline",
+                   "look at its server and at the network");
+  }
   const Place place = place_of(mounts, path);
   const auto opened = store::Store::open(path);
   const std::string found = fmt::format("{}: {}", path.native(), place.text());

@@ -7,12 +7,21 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <string_view>
 #include <system_error>
+
+#include "base/text.h"
 
 namespace dsec {
 
+namespace {
+
+constexpr std::string_view kPrefix = "w-";  // of files that are being written
+
+}  // namespace
+
 Result<AtomicFile> AtomicFile::create(const std::filesystem::path& tmp_dir) {
-  std::string name = (tmp_dir / "w-XXXXXX").native();
+  std::string name = (tmp_dir / fmt::format("{}XXXXXX", kPrefix)).native();
   Fd fd(::mkostemp(name.data(), O_CLOEXEC));
   if (!fd.valid()) return fail_sys(errno, fmt::format("create a temporary file in {}", tmp_dir.native()));
   AtomicFile file(std::move(fd), std::move(name));
@@ -77,6 +86,16 @@ Result<void> write_file_atomic(const std::filesystem::path& tmp_dir, const std::
   AtomicFile file = TRY(AtomicFile::create(tmp_dir));
   TRY(file.write(bytes));
   return file.commit(path);
+}
+
+void remove_unfinished_files(const std::filesystem::path& tmp_dir) {
+  constexpr std::size_t kNameBytes = kPrefix.size() + 6;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(tmp_dir, error)) {
+    const std::string name = entry.path().filename().native();
+    std::error_code ignored;
+    if (name.size() == kNameBytes && starts_with(name, kPrefix)) std::filesystem::remove(entry.path(), ignored);
+  }
 }
 
 }  // namespace dsec

@@ -40,6 +40,9 @@ class AtomicFile {
   std::uint64_t size_ = 0;
 };
 
+// Removes what processes that have been killed had begun to write. For who owns `tmp_dir`; nobody else may write there.
+void remove_unfinished_files(const std::filesystem::path& tmp_dir);
+
 // create, write, commit in one step.
 Result<void> write_file_atomic(const std::filesystem::path& tmp_dir, const std::filesystem::path& path, ByteView bytes);
 

@@ -18,6 +18,12 @@ class LockFile {
   // `exists` when somebody has it.
   static Result<LockFile> try_take(const std::filesystem::path& path);
 
+  // The same, but a process that took it so and has been killed since does not keep it, though the kernel still waits
+  // for one of its threads (ProcessFacts::is_doomed). The file is then replaced. It holds who took it.
+  static Result<LockFile> try_take_over(const std::filesystem::path& path);
+  // Lets go of it for all who inherited it, too.
+  void release();
+
   // For a child process to inherit: the lock is then held until both have ended.
   [[nodiscard]] const Fd& fd() const { return fd_; }
   // The other way round.

@@ -10,10 +10,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <charconv>
 #include <climits>
 #include <cstdlib>
 #include <set>
+
+#include "base/text.h"
 
 extern char** environ;
 
@@ -148,6 +152,73 @@ Result<std::optional<ExitStatus>> ChildProcess::wait_for(std::chrono::millisecon
   if (ready < 0 && errno != EINTR) return fail_sys(errno, fmt::format("watch process {}", pid_));
   if (ready <= 0) return std::optional<ExitStatus>();
   return std::optional<ExitStatus>(TRY(wait()));
+}
+
+std::optional<ProcessFacts> facts_of_process(pid_t pid) {
+  constexpr std::uint64_t kMaxBytes = 4096;
+  constexpr std::size_t kFlags = 6;  // counted from the state, which follows the name
+  constexpr std::size_t kStartTicks = 19;
+  constexpr std::size_t kProcessor = 36;
+  constexpr std::size_t kPending = 28;           // of the first thread: a SIGKILL is there for each thread
+  constexpr std::uint64_t kExiting = 0x4 | 0x8;  // PF_EXITING, PF_POSTCOREDUMP: include/linux/sched.h
+  constexpr std::uint64_t kKilled = std::uint64_t{1} << (SIGKILL - 1);
+  const auto bytes = read_file(fmt::format("/proc/{}/stat", pid), kMaxBytes);
+  if (!bytes) return std::nullopt;
+  const std::string_view text = as_text(*bytes);
+  const std::size_t name_end = text.rfind(')');
+  if (name_end == std::string_view::npos || name_end + 2 > text.size()) return std::nullopt;
+  const auto words = split(text.substr(name_end + 2), ' ');
+  if (words.size() <= kProcessor) return std::nullopt;
+  std::array<std::uint64_t, 4> numbers{};
+  constexpr std::array kWanted{kFlags, kStartTicks, kPending, kProcessor};
+  for (std::size_t i = 0; i < kWanted.size(); ++i) {
+    const std::string_view word = words[kWanted[i]];
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), numbers[i]);
+    if (error != std::errc() || end != word.data() + word.size()) return std::nullopt;
+  }
+  const auto [flags, start_ticks, pending, processor] = numbers;
+  return ProcessFacts{start_ticks, words[0] == "Z" || (flags & kExiting) != 0 || (pending & kKilled) != 0,
+                      static_cast<int>(processor)};
+}
+
+namespace {
+
+// In the copy: nothing is left open that somebody might wait for the end of.
+[[noreturn]] void answer_apart(const std::function<std::string()>& ask, int write_end) {
+  ::dup2(write_end, 0);
+  ::close_range(1, ~0U, 0);
+  const Fd out(0);
+  [[maybe_unused]] const auto ignored = write_all(out, as_bytes(ask()));
+  ::_exit(0);
+}
+
+}  // namespace
+
+Result<std::string> ask_apart(const std::function<std::string()>& ask, std::chrono::milliseconds patience) {
+  Pipe pipe = TRY(make_pipe());
+  const pid_t pid = ::fork();
+  if (pid < 0) return fail_sys(errno, "make a copy of this process");
+  if (pid == 0) answer_apart(ask, pipe.write_end.get());
+  pipe.write_end.reset();
+  const auto until = std::chrono::steady_clock::now() + patience;
+  std::string answer;
+  while (true) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
+    struct pollfd polled {
+      pipe.read_end.get(), POLLIN, 0
+    };
+    const int ready = ::poll(&polled, 1, static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, INT_MAX)));
+    if (ready < 0 && errno == EINTR) continue;
+    char buffer[4096];
+    const ssize_t n = ready > 0 ? ::read(pipe.read_end.get(), buffer, sizeof buffer) : -1;
+    if (n > 0 && answer.size() < kMaxAnswerBytes) answer.append(buffer, static_cast<std::size_t>(n));
+    if (n > 0) continue;
+    if (n < 0) ::kill(pid, SIGKILL);
+    while (::waitpid(pid, nullptr, n < 0 ? WNOHANG : 0) < 0 && errno == EINTR) {
+    }
+    if (n < 0) return fail(ErrorCode::timeout, "no answer within {} ms", patience.count());
+    return answer;
+  }
 }
 
 Result<std::string> run_program(const std::vector<std::string>& argv, std::size_t limit) {

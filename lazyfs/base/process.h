@@ -5,6 +5,8 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -59,6 +61,25 @@ class ChildProcess {
   explicit ChildProcess(pid_t pid) : pid_(pid) {}
   pid_t pid_ = -1;
 };
+
+// What /proc/PID/stat says of a process (proc(5)).
+struct ProcessFacts {
+  std::uint64_t start_ticks = 0;  // since boot: with the number, it names a process and no later one
+  // It has been killed, or ended, but is still there: a thread of it waits in the kernel for something that cannot be
+  // interrupted, such as a file system that does not answer. It executes nothing of its own any more, and keeps its
+  // descriptors until the kernel lets go of it.
+  bool is_doomed = false;
+  int processor = -1;  // where its first thread ran last
+};
+// Nothing when there is no such process. A number of a thread gives facts of that thread.
+std::optional<ProcessFacts> facts_of_process(pid_t pid);
+
+// Calls `ask` in a copy of this process (fork(2)), for what may hang in the kernel: a file system that does not answer,
+// for example. `timeout` when there is no answer in time; the copy is then killed and left behind, with no descriptor
+// of ours, and is gone once the kernel lets go of it. An answer of more than kMaxAnswerBytes is cut. Only the calling
+// thread is in the copy, so `ask` must wait for no other one.
+inline constexpr std::size_t kMaxAnswerBytes = 64 << 10;
+Result<std::string> ask_apart(const std::function<std::string()>& ask, std::chrono::milliseconds patience);
 
 // Runs a program to its end and returns its standard output (at most `limit` bytes; more is an error). A failing exit
 // is `io` and carries the end of its standard error.

@@ -8,6 +8,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <thread>
 
@@ -18,6 +20,8 @@
 
 namespace dsec::control {
 
+namespace fs = std::filesystem;
+
 namespace {
 
 constexpr int kStartTimeoutMs = 20000;
@@ -27,12 +31,15 @@ constexpr std::chrono::milliseconds kRefusedPatience{2000};
 constexpr std::chrono::milliseconds kRefusedPause{20};
 constexpr int kMaxReconnects = 100;  // of one call: a lazyfsd that dies of each request must not keep us for ever
 constexpr std::chrono::milliseconds kUpgradePatience{90000};  // a keeper's own bounds are shorter
-constexpr int kReplyTimeoutMs = 120000;  // attaching reads the metadata of all layers from the store
+constexpr std::chrono::milliseconds kConnectPatience{10000};
+// Attaching reads the metadata of all layers from the store, for example.
+constexpr std::chrono::milliseconds kStorePatience{120000};
+constexpr std::array<std::string_view, 5> kOfStore{"attach", "prefetch", "store_trace", "evict", "usage"};
 
 // Starts a keeper in a session of its own and waits until its lazyfsd serves: it then closes the pipe after one byte.
-Result<void> start_daemon(const std::filesystem::path& store, const std::filesystem::path& dir) {
+Result<void> start_daemon(const fs::path& store, const fs::path& dir) {
   Pipe ready = TRY(make_pipe());
-  const std::filesystem::path log_path = dir / "lazyfsd.log";
+  const fs::path log_path = dir / "lazyfsd.log";
   const Fd null = TRY(open_file("/dev/null", O_RDWR));
   const Fd log = TRY(open_file(log_path, O_WRONLY | O_CREAT | O_APPEND, 0600));
   SpawnOptions options;
@@ -53,45 +60,107 @@ Result<void> start_daemon(const std::filesystem::path& store, const std::filesys
   return {};
 }
 
+fs::path daemons() { return runtime_dir() / "lazyfs"; }
+std::string name_of_dir(const fs::path& real) { return sha256(as_bytes(real.native())).brief(); }
+
+// A path as it is written: two of these may be one store.
+fs::path spelled(const fs::path& store) {
+  std::error_code error;
+  const fs::path absolute = fs::absolute(store, error);
+  std::string text = (error ? store : absolute).lexically_normal().native();
+  while (text.size() > 1 && text.back() == '/') text.pop_back();
+  return text;
+}
+
+// Where the daemon of a store is, and how that is known.
+struct Whereabouts {
+  fs::path dir;
+  bool store_answers = false;
+};
+
+// Symlinks "by-NAME" in the directory of all daemons: what a spelling with symlinks in it led to.
+fs::path spelling_path(const fs::path& spelling) { return daemons() / fmt::format("by-{}", name_of_dir(spelling)); }
+
+Whereabouts find_dir(const fs::path& store) {
+  const fs::path spelling = spelled(store);
+  const auto resolve = [&spelling]() -> std::string {
+    std::error_code error;
+    const fs::path real = fs::weakly_canonical(spelling, error);
+    return error ? spelling.native() : real.native();
+  };
+  if (const auto real = ask_apart(resolve, kResolvePatience); real && !real->empty()) {
+    return {daemons() / name_of_dir(*real), true};
+  }
+  std::error_code error;
+  const fs::path known = fs::read_symlink(spelling_path(spelling), error);
+  return {daemons() / (error ? name_of_dir(spelling) : known.native()), false};
+}
+
+// For when the store does not answer. Whoever cannot write there has to do without.
+void remember_spelling(const fs::path& store, const fs::path& dir) {
+  const fs::path spelling = spelled(store);
+  const std::string name = dir.filename();
+  if (name == name_of_dir(spelling)) return;
+  const fs::path link = spelling_path(spelling);
+  std::error_code error;
+  if (fs::read_symlink(link, error) == name && !error) return;
+  const fs::path ours = fmt::format("{}.{}", link.native(), ::getpid());
+  fs::create_symlink(name, ours, error);
+  if (!error) fs::rename(ours, link, error);
+}
+
+Result<Fd> knock(const fs::path& dir) {
+  return connect_to(dir / "control", static_cast<int>(kConnectPatience.count()));
+}
+
+// One starter at a time; who waited finds the daemon running.
+Result<Fd> start_and_connect(const fs::path& store, const fs::path& dir) {
+  TRY(make_dirs(dir));
+  // Images have set-user-ID programs and secrets of their own: host users have no business in the mounts.
+  if (::chmod(dir.c_str(), 0700) != 0) return fail_sys(errno, fmt::format("chmod {}", dir.native()));
+  const LockFile lock = TRY(LockFile::wait_for(dir / "start.lock"));
+  auto connected = knock(dir);
+  if (connected || connected.error().code != ErrorCode::unavailable) return connected;
+  TRY(start_daemon(store, dir));
+  return knock(dir);
+}
+
 }  // namespace
 
-std::filesystem::path daemon_dir(const std::filesystem::path& store) {
-  std::error_code error;
-  const std::filesystem::path real = std::filesystem::weakly_canonical(store, error);
-  return runtime_dir() / "lazyfs" / sha256(as_bytes(error ? store.native() : real.native())).brief();
-}
+fs::path daemon_dir(const fs::path& store) { return find_dir(store).dir; }
 
-Result<Client> Client::connect(const std::filesystem::path& store, Start start) {
-  const std::filesystem::path dir = daemon_dir(store);
-  const std::filesystem::path socket = dir / "control";
-  auto connected = connect_to(socket);
-  if (!connected && start == Start::on_demand) {
-    TRY(make_dirs(dir));
-    // Images have set-user-ID programs and secrets of their own: host users have no business in the mounts.
-    if (::chmod(dir.c_str(), 0700) != 0) return fail_sys(errno, fmt::format("chmod {}", dir.native()));
-    // One starter at a time; who waited finds the daemon running.
-    const LockFile lock = TRY(LockFile::wait_for(dir / "start.lock"));
-    connected = connect_to(socket);
-    if (!connected) {
-      TRY(start_daemon(store, dir));
-      connected = connect_to(socket);
-    }
+Result<Client> Client::connect(const fs::path& store, Start start) {
+  const Whereabouts found = find_dir(store);
+  auto connected = knock(found.dir);
+  const bool none_runs = !connected && connected.error().code == ErrorCode::unavailable;
+  if (none_runs && start == Start::on_demand) {
+    if (!found.store_answers) return fail(ErrorCode::timeout, "the store {} does not answer", store.native());
+    connected = start_and_connect(store, found.dir);
   }
-  if (!connected) return tl::unexpected(connected.error().within("lazyfsd does not run"));
-  return Client(socket, std::move(*connected));
+  if (!connected && none_runs) return tl::unexpected(connected.error().within("lazyfsd does not run"));
+  if (!connected) return tl::unexpected(connected.error());
+  if (found.store_answers) remember_spelling(store, found.dir);
+  return Client(found.dir / "control", std::move(*connected));
 }
 
-Result<Client> Client::connect_in(const std::filesystem::path& dir) {
-  const std::filesystem::path socket = dir / "control";
-  auto connected = connect_to(socket);
+Result<Client> Client::connect_in(const fs::path& dir) {
+  auto connected = knock(dir);
   if (!connected) return tl::unexpected(connected.error().within("lazyfsd does not run"));
-  return Client(socket, std::move(*connected));
+  return Client(dir / "control", std::move(*connected));
 }
 
 // The reply, whatever it says; an error is one of the connection.
 Result<Json> Client::exchange(const Json& request, Fd* passed) {
+  const std::string op = request.value("op", "");
+  const bool waits_for_store = std::find(kOfStore.begin(), kOfStore.end(), op) != kOfStore.end();
+  const auto patience = waits_for_store ? kStorePatience : kLookPatience;
   TRY(send_message(socket_, request));
-  return receive_message(socket_, rest_, kReplyTimeoutMs, passed);
+  auto reply = receive_message(socket_, rest_, static_cast<int>(patience.count()), passed);
+  if (reply || reply.error().code != ErrorCode::timeout) return reply;
+  socket_.reset();  // an answer that comes later is none to the next request
+  return fail(ErrorCode::timeout, "lazyfsd has not answered \"{}\" within {} s: it waits for {}; its log is {}", op,
+              patience.count() / 1000, waits_for_store ? "the store" : "a successor, or hangs",
+              (path_.parent_path() / "lazyfsd.log").native());
 }
 
 Result<Json> Client::call(const Json& request, Fd* passed) {
@@ -107,7 +176,7 @@ Result<void> Client::reconnect() {
   const auto until = std::chrono::steady_clock::now() + kRefusedPatience;
   while (true) {
     rest_.clear();
-    auto socket = connect_to(path_);
+    auto socket = knock(path_.parent_path());
     if (!socket) {
       if (std::chrono::steady_clock::now() >= until) return tl::unexpected(socket.error().within("lazyfsd is gone"));
       std::this_thread::sleep_for(kRefusedPause);
@@ -233,7 +302,9 @@ Result<Upgrade> Client::upgrade() {
   TRY(call({{"op", "upgrade"}}));
   const auto until = std::chrono::steady_clock::now() + kUpgradePatience;
   while (std::chrono::steady_clock::now() < until) {
-    const Json now = TRY(status());
+    auto answer = status();
+    if (!answer && answer.error().code == ErrorCode::timeout) continue;  // its start takes long
+    const Json now = TRY(std::move(answer));
     const Json kept = TRY(json_object(now, "keeper"));
     if (TRY(json_uint(kept, "restarts")) > restarts) {
       const std::string reason = TRY(json_text(kept, "last_reason"));

@@ -18,8 +18,10 @@
 namespace dsec::control {
 
 // Where the daemon of a store keeps its socket, mounts and log: a directory below runtime_dir() named by the store's
-// path, so that each store has a daemon of its own.
+// path without symlinks, so that each store has a daemon of its own. A store that does not answer cannot tell that
+// path: after kResolvePatience it is what it was when a client last came by this one, or else this one as it stands.
 std::filesystem::path daemon_dir(const std::filesystem::path& store);
+inline constexpr std::chrono::milliseconds kResolvePatience{1000};
 
 // How a tree is going to be used.
 enum class TreeView {
@@ -93,7 +95,11 @@ struct Upgrade {
 class Client {
  public:
   enum class Start { never, on_demand };
-  // `unavailable` when no daemon runs and none could be started; the message says why and where its log is.
+  // `unavailable` when no daemon runs and none could be started; the message says why and where its log is. `timeout`
+  // when one runs but takes no connection, or when one would have to be started and the store does not answer.
+  //
+  // Calls fail with `timeout` when lazyfsd has not answered in time: after kLookPatience where it needs no store for
+  // that, after two minutes otherwise.
   static Result<Client> connect(const std::filesystem::path& store, Start start);
   // To the daemon with this directory, if it runs.
   static Result<Client> connect_in(const std::filesystem::path& dir);
@@ -127,6 +133,7 @@ class Client {
   enum class Force { no, yes };
   Result<void> stop(Force force);
   static constexpr std::chrono::milliseconds kStopPatience{10000};
+  static constexpr std::chrono::milliseconds kLookPatience{20000};
 
  private:
   Client(std::filesystem::path path, Fd socket) : path_(std::move(path)), socket_(std::move(socket)) {}

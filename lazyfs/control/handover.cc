@@ -6,6 +6,7 @@
 
 #include <cerrno>
 
+#include "base/atomic_file.h"
 #include "base/json.h"
 
 namespace dsec::control {
@@ -45,6 +46,12 @@ Result<Handover::InFlight> parse_in_flight(const std::string& name) {
 }
 
 }  // namespace
+
+void remove_what_was_left(const std::filesystem::path& dir) {
+  std::error_code ignored;
+  for (const char* name : kLeftForSuccessor) std::filesystem::remove(dir / name, ignored);
+  remove_unfinished_files(dir);
+}
 
 Result<Fd> write_handover(const Handover& handover) {
   Json document = {{"arguments", handover.arguments},

@@ -69,6 +69,7 @@ Result<void> send_message(const Fd& socket, const Json& message, int passed) {
   while (sent < line.size()) {
     const ssize_t n = send_bytes(socket, line.data() + sent, line.size() - sent, sent == 0 ? passed : -1);
     if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno == EAGAIN) return fail(ErrorCode::timeout, "lazyfsd takes no message");
     if (n < 0) return fail(ErrorCode::unavailable, "send to lazyfsd: {}", errno_text(errno));
     sent += static_cast<std::size_t>(n);
   }
@@ -132,10 +133,18 @@ Result<Fd> listen_on(const std::filesystem::path& path) {
   return fd;
 }
 
-Result<Fd> connect_to(const std::filesystem::path& path) {
+Result<Fd> connect_to(const std::filesystem::path& path, int timeout_ms) {
   const sockaddr_un address = TRY(address_of(path));
   Fd fd = TRY(make_socket());
+  if (timeout_ms >= 0) {
+    const struct timeval limit { timeout_ms / 1000, timeout_ms % 1000 * 1000 };
+    ::setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);  // connect(2) obeys it, too (unix(7))
+  }
   if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+    if (errno == EAGAIN) {
+      return fail(ErrorCode::timeout, "{} has taken no connection for {} ms: too many wait already", path.native(),
+                  timeout_ms);
+    }
     return fail(ErrorCode::unavailable, "connect to {}: {}", path.native(), errno_text(errno));
   }
   return fd;

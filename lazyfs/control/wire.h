@@ -23,8 +23,9 @@ Result<Json> receive_message(const Fd& socket, std::string& rest, int timeout_ms
 
 // A listening socket at `path` with mode 0600. What was there is replaced.
 Result<Fd> listen_on(const std::filesystem::path& path);
-// `unavailable` when nobody listens.
-Result<Fd> connect_to(const std::filesystem::path& path);
+// `unavailable` when nobody listens, `timeout` when whoever does takes no connection for `timeout_ms` (-1: waits for
+// ever). Sending is bounded in the same way from then on.
+Result<Fd> connect_to(const std::filesystem::path& path, int timeout_ms = -1);
 
 // {"error": {...}} of an error, and the error of such a document.
 Json error_message(const Error& error);

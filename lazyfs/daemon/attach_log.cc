@@ -53,6 +53,7 @@ Result<std::unique_ptr<AttachLog>> AttachLog::open(const std::filesystem::path& 
       TRY_IN(path.native(), apply(*state, document));
     }
   }
+  remove_unfinished_files(path.parent_path());
   TRY(log->rewrite(*state));
   state.unlock();
   return log;

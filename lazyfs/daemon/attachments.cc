@@ -36,6 +36,7 @@ View view_of(const tree::EnvTree& tree) {
 
 Result<std::shared_ptr<const tree::EnvTree>> Attachments::load(const Digest& env, View view) {
   const format::Env document = TRY(layers_.load_env(env));
+  std::erase_if(loaded_, [](const auto& entry) { return entry.second.expired(); });
   std::vector<std::shared_ptr<const store::Layer>> layers;
   bool has_escapes = false;
   for (const Digest& digest : document.layers) {
@@ -287,16 +288,37 @@ std::vector<std::string> Attachments::owners() {
 }
 
 Json Attachments::describe() {
+  constexpr std::size_t kMaxBytes = 600 << 10;  // of a message of 1 MiB
+  constexpr std::size_t kEntryBytes = 200;      // without its path and owners
+  constexpr std::size_t kOwnerBytes = 16;       // around its name
   Json list = Json::array();
+  std::size_t left_out = 0;
+  std::size_t bytes = 0;
   auto state = state_.lock();
-  for (const auto& [name, shown] : state->shown) {
-    list.push_back({{"env", shown.tree->digest().hex()},
-                    {"path", (shown.mount->path / name).native()},
-                    {"layers", shown.tree->layers().size()},
-                    {"has_xattrs", shown.tree->has_xattrs()},
-                    {"owners", shown.owners}});
+  for (const bool in_use : {true, false}) {
+    for (const auto& [name, shown] : state->shown) {
+      if (shown.owners.empty() == in_use) continue;
+      const std::string path = (shown.mount->path / name).native();
+      bytes += kEntryBytes + path.size();
+      if (bytes > kMaxBytes) {
+        ++left_out;
+        continue;
+      }
+      std::vector<std::string> owners;
+      for (const std::string& owner : shown.owners) {
+        bytes += kOwnerBytes + owner.size();
+        if (bytes > kMaxBytes) break;
+        owners.push_back(owner);
+      }
+      list.push_back({{"env", shown.tree->digest().hex()},
+                      {"path", path},
+                      {"layers", shown.tree->layers().size()},
+                      {"has_xattrs", shown.tree->has_xattrs()},
+                      {"owners", owners},
+                      {"owners_left_out", shown.owners.size() - owners.size()}});
+    }
   }
-  return list;
+  return {{"attached", std::move(list)}, {"attached_left_out", left_out}};
 }
 
 std::chrono::milliseconds Attachments::idle_for() {

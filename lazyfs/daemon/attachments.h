@@ -92,6 +92,7 @@ class Attachments {
   [[nodiscard]] std::array<const MountedNames*, 2> mounts() const { return {&plain_, &with_xattrs_}; }
 
   std::vector<std::string> owners();
+  // {"attached": [...], "attached_left_out": N}: those in use first, and no more than fit a message.
   Json describe();
   // How long nothing has been attached; zero while something is.
   std::chrono::milliseconds idle_for();

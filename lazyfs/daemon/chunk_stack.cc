@@ -6,7 +6,6 @@
 #include "base/log.h"
 #include "io/hf3fs_mount.h"
 #include "store/decode_ahead.h"
-#include "store/file_system_kind.h"
 #include "store/sources.h"
 
 namespace dsec::daemon {
@@ -17,14 +16,6 @@ using store::FileSystemKind;
 
 constexpr std::size_t kMaxOpenPacks = 256;
 constexpr std::uint64_t kMinMemoryForAhead = 16 << 20;
-
-FileSystemKind kind_of_store(const store::Store& store) {
-  auto kind = store::file_system_kind(store.root());
-  if (kind) return std::move(*kind);
-  // It does not answer, which a local disk hardly ever does.
-  log(LogLevel::warn, "store_kind_unknown", {{"reason", kind.error().message}});
-  return {FileSystemKind::Where::remote, "a file system that does not answer"};
-}
 
 // A store on a network may stop answering: then io_uring lets go of reads at their deadline. On a local disk the plain
 // engine has one thread switch less.
@@ -42,17 +33,26 @@ std::shared_ptr<io::ReadEngine> store_engine(EngineChoice choice, const FileSyst
   return std::move(*uring);
 }
 
-bool wants_hf3fs(EngineChoice choice, const FileSystemKind& kind, const store::Store& store) {
-  if (choice != EngineChoice::automatic) return choice == EngineChoice::hf3fs;
-  return kind.where == FileSystemKind::Where::remote && io::is_on_hf3fs(store.root()).value_or(false);
+bool wants_hf3fs(EngineChoice choice, const StorePlace& place) {
+  return choice == EngineChoice::automatic ? place.is_on_hf3fs : choice == EngineChoice::hf3fs;
+}
+
+// The mount point is asked for once: 3FS may not answer when a successor wants to know it.
+Result<std::unique_ptr<io::ReadEngine>> hf3fs_engine(KnownStore& known, const Settings& settings,
+                                                     io::Hf3fsOptions options, std::shared_ptr<io::ReadEngine> plain) {
+  const auto api = TRY(io::load_hf3fs_api(settings.hf3fs_library));
+  std::string& point = known.place.hf3fs_mount;
+  if (point.empty()) point = TRY(io::hf3fs_mount_point(*api, known.store.root()));
+  options.mount_point = point;
+  return io::make_hf3fs_engine(api, std::move(options), std::move(plain));
 }
 
 // Past the FUSE mount of 3FS, where the store is on one and the library works; `plain` answers for it otherwise.
-std::shared_ptr<io::ReadEngine> past_fuse(const store::Store& store, const Settings& settings,
+std::shared_ptr<io::ReadEngine> past_fuse(KnownStore& known, const Settings& settings,
                                           std::shared_ptr<io::ReadEngine> plain, ChunkStack& stack) {
   io::Hf3fsOptions options;
   options.counters = std::make_shared<io::Hf3fsCounters>();
-  auto engine = io::make_hf3fs_engine_for(store.root(), settings.hf3fs_library, options, plain);
+  auto engine = hf3fs_engine(known, settings, options, plain);
   if (!engine) {
     log(LogLevel::warn, "hf3fs_not_used", {{"reason", engine.error().message}, {"instead", stack.io_engine}});
     return plain;
@@ -72,18 +72,18 @@ bool wants_node_cache(CacheChoice choice, const FileSystemKind& kind, std::strin
   return is_remote;
 }
 
-std::shared_ptr<store::PackReader> pack_reader(const store::Store& store, const Settings& settings,
-                                               const FileSystemKind& kind, ChunkStack& stack) {
+std::shared_ptr<store::PackReader> pack_reader(KnownStore& known, const Settings& settings, ChunkStack& stack) {
+  const FileSystemKind& kind = known.place.kind;
   auto engine = store_engine(settings.io_engine, kind, stack.io_engine);
-  if (wants_hf3fs(settings.io_engine, kind, store)) engine = past_fuse(store, settings, std::move(engine), stack);
+  if (wants_hf3fs(settings.io_engine, known.place)) engine = past_fuse(known, settings, std::move(engine), stack);
   const auto ahead =
       kind.where == FileSystemKind::Where::remote ? store::ReadAheadOnDisk::no : store::ReadAheadOnDisk::yes;
-  auto packs = store::pack_files(store, std::move(engine), kMaxOpenPacks, ahead);
+  auto packs = store::pack_files(known.store, std::move(engine), kMaxOpenPacks, ahead);
   if (!wants_node_cache(settings.node_cache, kind, stack.node_cache_reason)) {
     return store::prioritized(std::move(packs), static_cast<unsigned>(settings.prefetch_threads));
   }
   store::NodeCacheOptions options;
-  options.dir = settings.cache_dir / "packs" / store.uuid();
+  options.dir = settings.cache_dir / "packs" / known.store.uuid();
   options.quota_bytes = settings.cache_quota_bytes;
   options.reserve_bytes = settings.cache_reserve_bytes;
   options.fetch_first_bytes = settings.fetch_first_bytes;
@@ -122,12 +122,12 @@ Json describe_hf3fs(const io::Hf3fsCounters& counters) {
 
 }  // namespace
 
-ChunkStack make_chunk_stack(const store::Store& store, const Settings& settings,
+ChunkStack make_chunk_stack(KnownStore& known, const Settings& settings,
                             const std::shared_ptr<store::FetchMeter>& meter) {
   ChunkStack stack;
   stack.fetch_meter = meter;
-  const FileSystemKind kind = kind_of_store(store);
-  stack.packs = store::metered_packs(pack_reader(store, settings, kind, stack), stack.pack_meter);
+  const FileSystemKind& kind = known.place.kind;
+  stack.packs = store::metered_packs(pack_reader(known, settings, stack), stack.pack_meter);
   auto source = store::pack_chunks(stack.packs);
   source = store::retry(std::move(source), {}, meter);
   source = store::verify(std::move(source), meter);

@@ -6,12 +6,12 @@
 #include <string>
 
 #include "base/json.h"
+#include "daemon/known_store.h"
 #include "daemon/settings.h"
 #include "io/hf3fs.h"
 #include "store/decorators.h"
 #include "store/meters.h"
 #include "store/node_cache.h"
-#include "store/store.h"
 
 namespace dsec::daemon {
 
@@ -31,9 +31,9 @@ struct ChunkStack {
   std::shared_ptr<store::PackMeter> pack_meter = std::make_shared<store::PackMeter>();
 };
 
-// As the settings say; "auto" looks at the file system of the store. What does not work here is replaced by what does,
-// with one log line.
-ChunkStack make_chunk_stack(const store::Store& store, const Settings& settings,
+// As the settings say; "auto" goes by the place of the store. What does not work here is replaced by what does, with
+// one log line. Touches the store only to find where 3FS is mounted, and keeps that in `known`.
+ChunkStack make_chunk_stack(KnownStore& known, const Settings& settings,
                             const std::shared_ptr<store::FetchMeter>& meter);
 
 // For the status: {"io_engine": ..., "hf3fs": {...} when used, "node_cache": {...}}.

@@ -31,7 +31,7 @@ bool peer_may_ask(const Fd& connection) {
 
 }  // namespace
 
-void ControlServer::run() {
+bool ControlServer::run(std::chrono::milliseconds patience) {
   while (!stopping_) {
     struct pollfd polled {
       listener_.get(), POLLIN, 0
@@ -50,7 +50,11 @@ void ControlServer::run() {
       --connections_;
     }).detach();
   }
-  while (connections_ > 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  const auto until = std::chrono::steady_clock::now() + patience;
+  while (connections_ > 0 && std::chrono::steady_clock::now() < until) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return connections_ == 0;
 }
 
 void ControlServer::stop() { stopping_ = true; }

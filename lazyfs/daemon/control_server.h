@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
@@ -33,8 +34,9 @@ class ControlServer {
   ControlServer(Fd listener, std::map<std::string, Handler> handlers)
       : listener_(std::move(listener)), handlers_(std::move(handlers)) {}
 
-  // Serves until stop(); returns when the last connection has ended or was cut.
-  void run();
+  // Serves until stop(), then waits for connections to end; those whose handler hangs after `patience` are left. False:
+  // there are some, and this must live as long as the process.
+  bool run(std::chrono::milliseconds patience);
   // From any thread, a handler's too.
   void stop();
 

@@ -8,6 +8,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -16,6 +17,7 @@
 
 #include "base/lock_file.h"
 #include "base/log.h"
+#include "control/handover.h"
 #include "control/wire.h"
 #include "daemon/attach_log.h"
 #include "daemon/attachments.h"
@@ -23,6 +25,7 @@
 #include "daemon/control_server.h"
 #include "daemon/insight.h"
 #include "daemon/keeper_link.h"
+#include "daemon/known_store.h"
 #include "daemon/leases.h"
 #include "daemon/merged_images.h"
 #include "daemon/metrics_server.h"
@@ -36,6 +39,7 @@ namespace dsec::daemon {
 namespace {
 
 constexpr std::size_t kRecipeCacheBytes = 64 << 20;
+constexpr std::size_t kMaxNamed = 100;  // of owners, in a message
 constexpr int kWatchPeriodMs = 250;
 constexpr std::chrono::milliseconds kDrainPatience{2000};
 
@@ -82,14 +86,14 @@ class Daemon {
     std::thread watcher([this] { watch(); });
     log(LogLevel::info, "serving", {{"store", settings_.store.native()}, {"dir", settings_.dir.native()}});
     tell_ready();
-    server_->run();
+    const bool nobody_asks = server_->run(kDrainPatience);
     done_ = true;
     watcher.join();
     metrics_.reset();  // a successor listens there
     if (leaving_ == Leaving::to_successor) {
-      leave_to_successor();
+      leave_to_successor(nobody_asks);
     } else {
-      end();
+      end(nobody_asks);
     }
     return {};
   }
@@ -103,8 +107,7 @@ class Daemon {
       return fail(ErrorCode::exists, "another lazyfsd serves {}", settings_.dir.native());
     }
     lock_.emplace(TRY(std::move(lock)));
-    std::error_code ignored;
-    std::filesystem::remove(settings_.dir / "attachments", ignored);  // of mounts that are gone
+    control::remove_what_was_left(settings_.dir);  // of mounts that are gone
     return {};
   }
 
@@ -118,41 +121,63 @@ class Daemon {
   }
 
   // Nothing of ours stays.
-  void end() {
+  void end(bool nobody_asks) {
     if (keeper_) keeper_->tell(control::Signal::stopped);
     std::error_code ignored;
     std::filesystem::remove(settings_.dir / "control", ignored);
-    for (const char* name : {"attachments", "store.toml"}) std::filesystem::remove(settings_.dir / name, ignored);
-    plain_.stop();
-    with_xattrs_.stop();
+    control::remove_what_was_left(settings_.dir);
+    const auto until = std::chrono::steady_clock::now() + kDrainPatience;
+    bool rests = nobody_asks;
+    for (ServedMount* mount : {&plain_, &with_xattrs_}) {
+      rests = mount->stop(left_until(until)) == fuse::Session::Drained::yes && rests;
+    }
+    rests = others_rest(until) && rests;
     log(LogLevel::info, "stopped");
+    if (!rests) ::_exit(0);  // a thread hangs in the store, or in a disk, and cannot be waited for
+  }
+
+  static std::chrono::milliseconds left_until(std::chrono::steady_clock::time_point until) {
+    const auto left = until - std::chrono::steady_clock::now();
+    return std::max(std::chrono::ceil<std::chrono::milliseconds>(left), std::chrono::milliseconds(0));
+  }
+
+  bool others_rest(std::chrono::steady_clock::time_point until) {
+    return prefetch_->stop(left_until(until)) && (!merged_ || merged_->rests(left_until(until)));
   }
 
   // The mounts stay. What is still not answered after a while is sent to the successor again, where the kernel can.
-  void leave_to_successor() {
-    const bool rests = prefetch_->stop(kDrainPatience) && (!merged_ || merged_->rests(kDrainPatience));
-    const bool drained = plain_.drain(kDrainPatience) == fuse::Session::Drained::yes &&
-                         with_xattrs_.drain(kDrainPatience) == fuse::Session::Drained::yes;
+  void leave_to_successor(bool nobody_asks) {
+    keeper_->tell(control::Signal::beat);
+    const auto until = std::chrono::steady_clock::now() + kDrainPatience;
+    prefetch_->stop(std::chrono::milliseconds(0));
+    const bool drained = plain_.drain(left_until(until)) == fuse::Session::Drained::yes &&
+                         with_xattrs_.drain(left_until(until)) == fuse::Session::Drained::yes;
+    const bool rests = others_rest(until) && nobody_asks;
     log(LogLevel::info, "left_to_successor", {{"drained", drained ? "yes" : "no"}});
     keeper_->tell(drained ? control::Signal::drained : control::Signal::hurried);
     // A thread hangs in the store, or in a disk, and cannot be waited for.
     if (!drained || !rests) ::kill(::getpid(), SIGKILL);
   }
 
-  // What a predecessor showed is shown again even while the store is away; a first start must find the store.
-  Result<store::Store> open_store() {
-    const std::filesystem::path copy = settings_.dir / "store.toml";
+  // What a predecessor showed is shown again without asking the store, which may not answer; a first start must find
+  // it.
+  Result<KnownStore> find_store() {
     std::error_code ignored;
     const bool goes_on = keeper_ && std::filesystem::exists(settings_.dir / "attachments", ignored);
-    if (!goes_on) std::filesystem::remove(copy, ignored);
-    return store::Store::open_or_recall(settings_.store, copy);
+    if (!goes_on) return open_store(settings_.store);
+    auto recalled = recall_store(settings_.store, settings_.dir);
+    if (recalled || recalled.error().code != ErrorCode::not_found) return recalled;
+    return open_store(settings_.store);
   }
 
   Result<void> start() {
-    const store::Store store = TRY(open_store());
+    KnownStore known = TRY(find_store());
+    const store::Store& store = known.store;
     auto layers = TRY(store::LayerCache::open(store, settings_.cache_dir));
     auto slots = TRY(tree::SlotTable::open(settings_.dir / "slots"));
-    chunks_ = make_chunk_stack(store, settings_, meter_);
+    chunks_ = make_chunk_stack(known, settings_, meter_);
+    if (!known.is_recalled) remember_store(known, settings_.dir);
+    store_check_ = known.is_recalled ? std::make_unique<StoreCheck>(store) : std::make_unique<StoreCheck>();
     const std::shared_ptr<store::ChunkSource>& source = chunks_.source;
     fuse::SessionOptions options;
     options.threads = static_cast<unsigned>(settings_.threads);
@@ -273,6 +298,7 @@ class Daemon {
         TRY(parse_purpose(or_default(json_text(request, "purpose"), std::string("other")).value_or("other")));
     const std::string owner = TRY(json_text(request, "owner"));
     const bool leased = TRY(json_bool(request, "leased"));
+    if (!attachments_->layers(env)) TRY(store_check_->verdict());
     std::optional<LeaseHolder> holder;
     if (leased) holder = holder_of(peer.pid);
     TRY(prefetch_->before_attach(env, purpose, owner));
@@ -323,13 +349,14 @@ class Daemon {
   }
 
   Json status() {
-    return {
+    Json document = attachments_->describe();
+    document.update(Json{
         {"pid", ::getpid()},
         {"keeper", keeper_ ? keeper_->describe() : Json()},
         {"version", DSEC_VERSION},
         {"store", settings_.store.native()},
+        {"store_check", store_check_->describe()},
         {"transport", has_rings() ? "io_uring" : "fuse"},
-        {"attached", attachments_->describe()},
         {"object_mode", attachments_->object_mode()},
         {"merged_images", describe(merged_.get())},
         {"fetches", meter_->fetches.get()},
@@ -338,14 +365,18 @@ class Daemon {
         {"chunks", describe(chunks_)},
         {"prefetch", prefetch_->describe()},
         {"requests",
-         {{"mnt", counts_of(plain_.session().counts())}, {"mnt-xattr", counts_of(with_xattrs_.session().counts())}}}};
+         {{"mnt", counts_of(plain_.session().counts())}, {"mnt-xattr", counts_of(with_xattrs_.session().counts())}}}});
+    return document;
   }
 
   Result<Json> stop(const Json& request) {
     const bool force = TRY(json_bool(request, "force"));
-    const std::vector<std::string> owners = attachments_->owners();
+    std::vector<std::string> owners = attachments_->owners();
     if (!force && !owners.empty()) {
-      return fail(ErrorCode::exists, "in use by {}; end them first, or stop with --force", fmt::join(owners, ", "));
+      const std::size_t more = owners.size() - std::min(owners.size(), kMaxNamed);
+      owners.resize(owners.size() - more);
+      return fail(ErrorCode::exists, "in use by {}{}; end them first, or stop with --force", fmt::join(owners, ", "),
+                  more > 0 ? fmt::format(" and {} more", more) : "");
     }
     leave(Leaving::for_good);
     return Json{{"pid", keeper_ ? keeper_->last_to_end() : ::getpid()}};
@@ -390,7 +421,9 @@ class Daemon {
   void watch() {
     const sigset_t set = stop_signals();
     const Fd signals(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+    LogFile log_file(settings_.dir / "lazyfsd.log");
     while (!done_) {
+      log_file.tend(keeper_ && keeper_->channel() >= 0 ? LogFile::Role::follows : LogFile::Role::rotates);
       std::array<pollfd, 2> polled{pollfd{signals.get(), POLLIN, 0},
                                    pollfd{keeper_ ? keeper_->channel() : -1, POLLIN, 0}};
       ::poll(polled.data(), polled.size(), kWatchPeriodMs);
@@ -416,6 +449,7 @@ class Daemon {
   Settings settings_;
   std::shared_ptr<store::FetchMeter> meter_ = std::make_shared<store::FetchMeter>();
   ChunkStack chunks_;
+  std::unique_ptr<StoreCheck> store_check_;
   std::optional<LockFile> lock_;
   std::unique_ptr<KeeperLink> keeper_;  // none: started by hand, everything is ours
   Leases leases_;                       // of connections to a predecessor

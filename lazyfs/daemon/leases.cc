@@ -5,27 +5,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <charconv>
-
-#include "base/text.h"
+#include "base/process.h"
 
 namespace dsec::daemon {
 
 std::optional<LeaseHolder> holder_of(pid_t pid) {
-  constexpr std::uint64_t kMaxBytes = 4096;
-  constexpr std::size_t kStartField = 19;  // counted from the state, which follows the name
-  const auto bytes = read_file(fmt::format("/proc/{}/stat", pid), kMaxBytes);
-  if (!bytes) return std::nullopt;
-  const std::string_view text = as_text(*bytes);
-  const std::size_t name_end = text.rfind(')');
-  if (name_end == std::string_view::npos || name_end + 2 > text.size()) return std::nullopt;
-  const auto words = split(text.substr(name_end + 2), ' ');
-  LeaseHolder holder{pid, 0};
-  if (words.size() <= kStartField) return std::nullopt;
-  const std::string_view word = words[kStartField];
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), holder.start_ticks);
-  if (error != std::errc() || end != word.data() + word.size()) return std::nullopt;
-  return holder;
+  const auto facts = facts_of_process(pid);
+  if (!facts) return std::nullopt;
+  return LeaseHolder{pid, facts->start_ticks};
 }
 
 void Leases::keep(const std::string& owner, const LeaseHolder& holder) {

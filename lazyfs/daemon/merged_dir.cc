@@ -75,7 +75,7 @@ Result<void> MergedDir::prepare() {
   fs::create_directories(tmp_dir(), error);
   if (error) return fail_sys(error.value(), fmt::format("create directory {}", tmp_dir().native()));
   if (!lock_) {
-    auto taken = LockFile::try_take(dir_ / "lock");
+    auto taken = LockFile::try_take_over(dir_ / "lock");
     if (!taken && taken.error().code != ErrorCode::exists) return tl::unexpected(taken.error());
     if (taken) {
       remove_all_in(tmp_dir());

@@ -10,6 +10,12 @@ using prefetch::Plan;
 using prefetch::Prefetcher;
 using Readers = Attachments::Readers;
 
+namespace {
+
+constexpr std::size_t kMaxNamed = 100;  // of who records, in a status
+
+}  // namespace
+
 struct PrefetchJobs::Job {
   Digest env;
   bool all = false;
@@ -298,7 +304,9 @@ Json PrefetchJobs::describe() {
   Json recording = Json::array();
   {
     const std::lock_guard lock(mutex_);
-    for (const auto& [owner, what] : state_.recordings) recording.push_back(owner);
+    for (const auto& [owner, what] : state_.recordings) {
+      if (recording.size() < kMaxNamed) recording.push_back(owner);
+    }
   }
   return {{"running", prefetcher_ ? prefetcher_->running() : 0},
           {"bytes_fetched", prefetcher_ ? prefetcher_->bytes_fetched() : 0},

@@ -27,10 +27,16 @@ void ServedMount::serve() {
   });
 }
 
-void ServedMount::stop() {
+ServedMount::~ServedMount() {
   if (!thread_.joinable()) return;
   session_->unmount();
   thread_.join();
+}
+
+Session::Drained ServedMount::stop(std::chrono::milliseconds patience) {
+  if (!thread_.joinable()) return Session::Drained::yes;
+  session_->unmount();
+  return drain(patience);
 }
 
 Session::Drained ServedMount::drain(std::chrono::milliseconds patience) {

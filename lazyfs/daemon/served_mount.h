@@ -17,7 +17,7 @@ namespace dsec::daemon {
 class ServedMount {
  public:
   ServedMount() = default;
-  ~ServedMount() { stop(); }
+  ~ServedMount();
   ServedMount(const ServedMount&) = delete;
   ServedMount& operator=(const ServedMount&) = delete;
 
@@ -27,8 +27,8 @@ class ServedMount {
                             fuse::SessionOptions options, std::optional<fuse::Device> device);
   void serve();
 
-  // Unmounts; users get ENOTCONN.
-  void stop();
+  // Unmounts; users get ENOTCONN. `no` when a thread still hangs after `patience`: this cannot be destroyed then.
+  [[nodiscard]] fuse::Session::Drained stop(std::chrono::milliseconds patience);
   // Answers what was asked and leaves the mount to a successor.
   [[nodiscard]] fuse::Session::Drained drain(std::chrono::milliseconds patience);
 

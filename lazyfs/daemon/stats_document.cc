@@ -14,7 +14,8 @@ using store::Urgency;
 
 namespace {
 
-constexpr std::size_t kMaxEnvs = 800;  // about 700 KiB: fits a message
+constexpr std::size_t kMaxEnvs = 800;              // about 700 KiB: fits a message,
+constexpr std::size_t kMaxOwnerBytes = 200 << 10;  // together with these
 
 Json describe(const LatencyHistogram::Snapshot& took) {
   return {{"count", took.count},
@@ -75,14 +76,27 @@ Json ratio(std::uint64_t fetched, std::uint64_t touched) {
   return touched == 0 ? Json() : Json(static_cast<double>(fetched) / static_cast<double>(touched));
 }
 
-Json describe(const EnvFigures& env) {
+// As many as there is room for.
+Json take_owners(const std::vector<std::string>& owners, std::size_t& room) {
+  Json taken = Json::array();
+  for (const std::string& owner : owners) {
+    const std::size_t bytes = owner.size() + 3;  // quotes, comma
+    if (bytes > room) break;
+    room -= bytes;
+    taken.push_back(owner);
+  }
+  return taken;
+}
+
+Json describe(const EnvFigures& env, std::size_t& room) {
   Json chunk_bytes = Json::object();
   for (std::size_t i = 0; i < store::kOrigins; ++i) {
     chunk_bytes[store::to_string(static_cast<Origin>(i))] = env.chunk_bytes[i];
   }
   return {{"env", env.env.hex()},
           {"paths", env.paths},
-          {"owners", env.owners},
+          {"owners", take_owners(env.owners, room)},
+          {"owner_count", env.owners.size()},
           {"layers", env.layers},
           {"shared_layers", env.shared_layers},
           {"reads", env.reads},
@@ -98,12 +112,13 @@ Json describe(const EnvFigures& env) {
 Result<Json> stats_document(const Sight& sight, const std::optional<Digest>& env) {
   Json envs = Json::array();
   std::size_t left_out = 0;
+  std::size_t room = kMaxOwnerBytes;
   auto all = env_figures(sight);
   std::stable_partition(all.begin(), all.end(), [](const EnvFigures& figures) { return !figures.owners.empty(); });
   for (const EnvFigures& figures : all) {
     if (env && figures.env != *env) continue;
     if (envs.size() < kMaxEnvs) {
-      envs.push_back(describe(figures));
+      envs.push_back(describe(figures, room));
     } else {
       ++left_out;
     }

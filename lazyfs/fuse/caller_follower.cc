@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fuse/internal/caller_follower.h"
 
-#include <fcntl.h>
 #include <sched.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <charconv>
 #include <cstring>
 
-#include "base/fd.h"
-#include "base/text.h"
+#include "base/process.h"
 
 namespace dsec::fuse {
 
@@ -20,19 +16,8 @@ thread_local StandBack* current = nullptr;
 
 // Where it ran last; -1 when that cannot be told.
 int processor_of(pid_t thread) {
-  constexpr std::uint64_t kMaxBytes = 4096;
-  constexpr std::size_t kProcessor = 36;  // field 39 of proc(5), counted from the state, which follows the name
-  const auto bytes = read_file(fmt::format("/proc/{}/stat", thread), kMaxBytes);
-  if (!bytes) return -1;
-  const std::string_view text = as_text(*bytes);
-  const std::size_t name_ends = text.rfind(')');  // the name may have blanks and parentheses
-  if (name_ends == std::string_view::npos) return -1;
-  const auto fields = split(text.substr(std::min(name_ends + 2, text.size())), ' ');
-  int processor = -1;
-  if (fields.size() > kProcessor) {
-    std::from_chars(fields[kProcessor].data(), fields[kProcessor].data() + fields[kProcessor].size(), processor);
-  }
-  return processor < CPU_SETSIZE ? processor : -1;
+  const auto facts = facts_of_process(thread);
+  return facts && facts->processor < CPU_SETSIZE ? facts->processor : -1;
 }
 
 // All that this process may use, as its first thread has it.

@@ -97,7 +97,12 @@ struct Dispatcher::Ops {
     const store::StageBoard board(request->stage());
     try {
       if (Result<void> outcome = body(dispatcher, request); !outcome) {
-        request->reply_error(errno_of(outcome.error(), about, operation));
+        const int error = errno_of(outcome.error(), about, operation);
+        if (outcome.error().code == ErrorCode::timeout) {
+          request->reply_overdue();
+        } else {
+          request->reply_error(error);
+        }
       }
     } catch (const std::bad_alloc&) {
       request->reply_error(ENOMEM);

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <chrono>
-#include <filesystem>
 #include <memory>
 #include <string>
 
@@ -57,11 +56,5 @@ struct Hf3fsOptions {
 // `invalid` for options out of their limits.
 Result<std::unique_ptr<ReadEngine>> make_hf3fs_engine(const std::shared_ptr<const Hf3fsApi>& api, Hf3fsOptions options,
                                                       std::shared_ptr<ReadEngine> fallback);
-
-// The same for a directory on 3FS: loads `library` and asks it for the mount point. Errors as load_hf3fs_api() and
-// hf3fs_mount_point() have them.
-Result<std::unique_ptr<ReadEngine>> make_hf3fs_engine_for(const std::filesystem::path& directory,
-                                                          const std::string& library, Hf3fsOptions options,
-                                                          std::shared_ptr<ReadEngine> fallback);
 
 }  // namespace dsec::io

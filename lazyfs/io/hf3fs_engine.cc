@@ -176,12 +176,4 @@ Result<std::unique_ptr<ReadEngine>> make_hf3fs_engine(const std::shared_ptr<cons
   return std::make_unique<Hf3fsEngine>(api, std::move(options), std::move(fallback));
 }
 
-Result<std::unique_ptr<ReadEngine>> make_hf3fs_engine_for(const std::filesystem::path& directory,
-                                                          const std::string& library, Hf3fsOptions options,
-                                                          std::shared_ptr<ReadEngine> fallback) {
-  const auto api = TRY(load_hf3fs_api(library));
-  options.mount_point = TRY(hf3fs_mount_point(*api, directory));
-  return make_hf3fs_engine(api, std::move(options), std::move(fallback));
-}
-
 }  // namespace dsec::io

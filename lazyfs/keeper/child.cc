@@ -10,11 +10,14 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/log.h"
 #include "control/handover.h"
 
 namespace dsec::keeper {
 
 namespace {
+
+constexpr std::chrono::milliseconds kDeathPatience{500};  // of one that has been killed
 
 constexpr std::array kCrashSignals{SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGFPE, SIGSYS, SIGTRAP};
 
@@ -48,23 +51,48 @@ Result<Child> Child::start(const Fd& program, std::vector<std::string> argv, std
 
 Result<Child> Child::adopt(pid_t pid) { return Child(std::nullopt, pid, TRY(open_pidfd(pid))); }
 
+Child::~Child() {
+  LeftBehind left;
+  if (process_ && process_->pid() > 0) put_down(left);
+}
+
 bool Child::dying() const {
-  constexpr std::uint64_t kMaxBytes = 4096;
-  const auto bytes = read_file(fmt::format("/proc/{}/stat", pid_), kMaxBytes);
-  if (!bytes) return false;
-  const std::string_view text = as_text(*bytes);
-  const std::size_t name_end = text.rfind(')');
-  return name_end + 2 < text.size() && text[name_end + 2] == 'Z';
+  const auto facts = facts_of_process(pid_);
+  return facts && facts->is_doomed;
 }
 
 void Child::kill() const { ::syscall(SYS_pidfd_send_signal, pidfd_.get(), SIGKILL, nullptr, 0); }
 
-Ending Child::reap() {
+Ending Child::reap(LeftBehind& left) {
   if (!process_) return {"it ended", false};
-  const auto status = process_->wait_for(std::chrono::milliseconds(0));
+  const auto status = process_->wait_for(kDeathPatience);
   if (status && *status) return describe(**status);
-  process_->detach();
+  left.add(std::move(*process_));
+  process_.reset();
   return {"killed; a thread of it is still waiting", false};
+}
+
+void Child::put_down(LeftBehind& left) {
+  kill();
+  reap(left);
+  process_.reset();
+}
+
+LeftBehind::~LeftBehind() {
+  for (ChildProcess& process : processes_) process.detach();
+}
+
+void LeftBehind::add(ChildProcess process) {
+  log(LogLevel::warn, "lazyfsd_left_behind",
+      {{"pid", std::to_string(process.pid())}, {"reason", "killed, but it waits for a store that does not answer"}});
+  processes_.push_back(std::move(process));
+}
+
+void LeftBehind::reap() {
+  std::erase_if(processes_, [](ChildProcess& process) {
+    const auto status = process.wait_for(std::chrono::milliseconds(0));
+    return status && *status;
+  });
 }
 
 }  // namespace dsec::keeper

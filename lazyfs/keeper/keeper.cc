@@ -33,11 +33,13 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kTick{1000};
+constexpr milliseconds kGoodbyeTick{50};  // readers wait for who comes next
 constexpr milliseconds kStopPatience{10000};
 // Before each attempt of a restart; the last one again and again until options.patience is over: a store that is away
 // for less than that is no reason to fail readers.
 constexpr std::array kPauses{milliseconds(0), milliseconds(50), milliseconds(200), milliseconds(800),
                              milliseconds(2000)};
+constexpr std::size_t kMinAttempts = 3;  // however long one takes: it may have hung in a store
 // A lazyfsd that crashes within kSoon of its start dies of what it was sent; after so many of these in a row the
 // requests that were in flight each time are refused.
 constexpr milliseconds kSoon{10000};
@@ -62,6 +64,7 @@ class Keeper {
     signals_ = stop_signals();
     if (::chdir("/") != 0) return fail_sys(errno, "go to /");
     auto outcome = options_.begin == KeeperOptions::Begin::fresh ? begin() : adopt();
+    log_file_.emplace(options_.dir / "lazyfsd.log");
     if (outcome) outcome = keep_running();
     if (lock_) end();
     return outcome;
@@ -79,7 +82,7 @@ class Keeper {
       return fail(ErrorCode::exists, "another lazyfs-keeper or lazyfsd serves {}", options_.dir.native());
     }
     lock_.emplace(TRY(std::move(lock)));
-    forget_attachments();  // of mounts that are gone
+    control::remove_what_was_left(options_.dir);  // of mounts that are gone
     TRY(mount());
     listener_ = TRY(control::listen_on(options_.dir / "control"));
     program_ = TRY(open_program());
@@ -159,7 +162,7 @@ class Keeper {
         child_->kill();
       }
     }
-    Ending ending = child_->reap();
+    Ending ending = child_->reap(left_behind_);
     child_.reset();
     if (hung) ending.reason = fmt::format("no sign of life for {} s", options_.patience.count() / 1000);
     if (goodbye_ != Event::nothing) ending = {"upgrade", false};
@@ -175,10 +178,11 @@ class Keeper {
     [[maybe_unused]] const auto ignored = control::send_signal(channel_, Signal::stop);
     const auto until = Clock::now() + kStopPatience;
     while (Clock::now() < until) {
-      if (next_event(until) == Event::ended) return child_->reap();
+      if (next_event(until) == Event::ended) return child_->reap(left_behind_);
     }
     child_->kill();
     unmount();  // a thread of it may wait for an answer of its own
+    child_->put_down(left_behind_);
     return {"killed: it did not end when it was asked to", false};
   }
 
@@ -206,7 +210,7 @@ class Keeper {
         next.reset();
       }
       in_flight = again;  // it may have taken some before it died
-      if (Clock::now() - since >= options_.patience) {
+      if (attempt + 1 >= kMinAttempts && Clock::now() - since >= options_.patience) {
         return fail(ErrorCode::unavailable, "lazyfsd cannot be started any more, readers get an error: {}",
                     started.error().message);
       }
@@ -284,12 +288,13 @@ class Keeper {
         return fail(ErrorCode::unavailable, "asked to stop");
       }
       if (event == Event::ended) {
-        const Ending ending = child_->reap();
+        const Ending ending = child_->reap(left_behind_);
         child_.reset();
         return fail(ErrorCode::unavailable, "lazyfsd ended before it was ready: {}", ending.reason);
       }
       if (Clock::now() < until) continue;
-      child_.reset();  // kills it
+      child_->put_down(left_behind_);
+      child_.reset();
       return fail(ErrorCode::timeout, "lazyfsd was not ready after {} s", options_.start_patience.count() / 1000);
     }
   }
@@ -310,9 +315,12 @@ class Keeper {
     std::array<pollfd, 3> polled{pollfd{channel_.get(), POLLIN, 0}, pollfd{signals_.get(), POLLIN, 0},
                                  pollfd{child_ ? child_->pidfd().get() : -1, POLLIN, 0}};
     const auto left = std::chrono::ceil<milliseconds>(until - Clock::now());
+    const auto longest = goodbye_ == Event::nothing ? kTick : kGoodbyeTick;
+    left_behind_.reap();
+    if (log_file_) log_file_->tend(LogFile::Role::rotates);
     const int ready =
-        ::poll(polled.data(), polled.size(), static_cast<int>(std::clamp(left, milliseconds(0), kTick).count()));
-    if (ready <= 0) return child_ && child_->dying() ? Event::ended : Event::nothing;
+        ::poll(polled.data(), polled.size(), static_cast<int>(std::clamp(left, milliseconds(0), longest).count()));
+    if (ready <= 0) return child_ && child_->dying() ? last_words() : Event::nothing;
     if (polled[0].revents != 0) {
       if (const Event said = hear(); said != Event::nothing) return said;
     }
@@ -321,7 +329,13 @@ class Keeper {
       [[maybe_unused]] const ssize_t ignored = ::read(signals_.get(), &info, sizeof info);
       return Event::stop_asked;
     }
-    return polled[2].revents != 0 ? Event::ended : Event::nothing;
+    return polled[2].revents != 0 ? last_words() : Event::nothing;
+  }
+
+  // Of one that has ended: it may have spoken after we listened.
+  Event last_words() {
+    const Event said = hear();
+    return said == Event::nothing ? Event::ended : said;
   }
 
   Event hear() {
@@ -345,16 +359,14 @@ class Keeper {
   // Leaves nothing behind.
   void end() {
     unmount();
+    if (child_) child_->put_down(left_behind_);
     child_.reset();
-    forget_attachments();
+    control::remove_what_was_left(options_.dir);
     std::error_code ignored;
     if (listener_.valid()) std::filesystem::remove(options_.dir / "control", ignored);
-  }
-
-  // And all else that a successor would have gone on with.
-  void forget_attachments() const {
-    std::error_code ignored;
-    for (const char* name : {"attachments", "store.toml"}) std::filesystem::remove(options_.dir / name, ignored);
+    // Whoever was left behind has copies of both: clients would wait there, and no other keeper could start.
+    if (listener_.valid()) ::shutdown(listener_.get(), SHUT_RDWR);
+    lock_->release();
   }
 
   KeeperOptions options_;
@@ -367,6 +379,8 @@ class Keeper {
   Fd program_;  // one that has served
   Fd channel_;
   std::optional<Child> child_;
+  LeftBehind left_behind_;
+  std::optional<LogFile> log_file_;
   Clock::time_point started_at_;
   Clock::time_point last_beat_;
   Event goodbye_ = Event::nothing;  // what lazyfsd said it ends for

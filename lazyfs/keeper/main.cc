@@ -22,6 +22,7 @@ int run(const std::vector<std::string>& arguments) {
     return kUsageError;
   }
   dsec::configure_log("lazyfs-keeper", dsec::LogLevel::info, dsec::LogFormat::text);
+  dsec::limit_repeated_lines();
   if (const auto outcome = dsec::keeper::keep(std::move(*options)); !outcome) {
     dsec::log(dsec::LogLevel::error, "failed", {{"reason", outcome.error().message}});
     return kFailure;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "keeper/options.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 
@@ -26,6 +27,7 @@ Result<void> read_environment(KeeperOptions& options) {
   if (const char* patience = std::getenv("DSEC_KEEPER_PATIENCE")) {
     const auto parsed = TRY_IN("DSEC_KEEPER_PATIENCE", parse_duration(patience));
     options.patience = parsed.count() == 0 ? std::chrono::hours(24 * 365) : parsed;
+    options.start_patience = std::min(options.start_patience, options.patience);
   }
   return {};
 }

@@ -18,7 +18,7 @@ struct KeeperOptions {
   enum class Begin { fresh, adopt } begin = Begin::fresh;  // adopt: a lazyfsd runs whose keeper died
   // `never` treats the kernel as one before 6.9 ($DSEC_KEEPER_RESEND).
   enum class Resend { when_offered, never } resend = Resend::when_offered;
-  std::chrono::milliseconds start_patience{20000};  // a lazyfsd that is not ready by then is killed
+  std::chrono::milliseconds start_patience{20000};  // a lazyfsd that is not ready by then is killed; at most `patience`
   // A lazyfsd that is silent for so long is killed, and one that cannot be started again for so long is given up
   // ($DSEC_KEEPER_PATIENCE; 0: never, for debuggers).
   std::chrono::milliseconds patience{60000};

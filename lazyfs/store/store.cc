@@ -9,7 +9,6 @@
 #include <array>
 #include <cerrno>
 
-#include "base/log.h"
 #include "base/text.h"
 #include "base/toml.h"
 #include "format/erofs.h"
@@ -44,6 +43,10 @@ std::string random_uuid() {
   return text;
 }
 
+std::string settings_text(const std::string& uuid) {
+  return fmt::format("version = {}\nuuid = \"{}\"\nchunking = \"{}\"\n", kStoreVersion, uuid, kChunking);
+}
+
 fs::path object_path(const fs::path& root, const char* folder, const Digest& digest, std::string_view suffix) {
   const std::string hex = digest.hex();
   return root / folder / hex.substr(0, 2) / fmt::format("{}{}", hex, suffix);
@@ -73,19 +76,14 @@ Result<Store> Store::open(const fs::path& root) {
   return store;
 }
 
-Result<Store> Store::open_or_recall(const fs::path& root, const fs::path& copy) {
-  auto opened = open(root);
-  if (opened) {
-    const auto settings = read_file(root / "store.toml", kMaxSettingsBytes);
-    const auto kept = settings ? write_file_atomic(copy.parent_path(), copy, *settings) : Result<void>{};
-    if (!kept) log(LogLevel::warn, "store_not_remembered", {{"reason", kept.error().message}});
-    return opened;
-  }
-  const ErrorCode code = opened.error().code;
-  Store recalled(root);
-  if ((code != ErrorCode::not_found && code != ErrorCode::io) || !recalled.load_settings(copy)) return opened;
-  log(LogLevel::warn, "store_away", {{"store", root.native()}, {"reason", opened.error().message}});
-  return recalled;
+Result<Store> Store::recall(const fs::path& root, const fs::path& copy) {
+  Store store(root);
+  TRY(store.load_settings(copy));
+  return store;
+}
+
+Result<void> Store::remember(const fs::path& copy) const {
+  return write_file_atomic(copy.parent_path(), copy, as_bytes(settings_text(uuid_)));
 }
 
 namespace {
@@ -107,8 +105,7 @@ bool may_become_store(const fs::path& root) {
 
 // Puts the settings in place unless they are there: of several that create at once, link(2) lets one win.
 Result<void> write_settings(const fs::path& root, const std::string& uuid) {
-  const std::string settings =
-      fmt::format("version = {}\nuuid = \"{}\"\nchunking = \"{}\"\n", kStoreVersion, uuid, kChunking);
+  const std::string settings = settings_text(uuid);
   const fs::path ours = root / "tmp" / fmt::format("store.toml.{}", uuid);
   const fs::path place = root / "store.toml";
   TRY(write_file_atomic(root / "tmp", ours, as_bytes(settings)));

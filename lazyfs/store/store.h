@@ -29,9 +29,10 @@ class Store {
  public:
   // `not_found` with what to do when there is no store at `root`; `unsupported` for a newer format.
   static Result<Store> open(const std::filesystem::path& root);
-  // The same, and remembers the settings in `copy`: a store that is away now (`not_found`, `io`) is taken to be as it
-  // was. For who goes on serving what it has of a store until that is back.
-  static Result<Store> open_or_recall(const std::filesystem::path& root, const std::filesystem::path& copy);
+  // The store at `root` as remember() wrote it down, without asking that: it may be away, or not answer. For who goes
+  // on serving what it has of a store. `not_found` when there is no `copy`.
+  static Result<Store> recall(const std::filesystem::path& root, const std::filesystem::path& copy);
+  Result<void> remember(const std::filesystem::path& copy) const;
   // Makes an empty store when `root` is absent or an empty directory.
   static Result<Store> open_or_create(const std::filesystem::path& root);
 

@@ -200,3 +200,20 @@ TEST_CASE("paths come from a flag, the environment, or the defaults") {
   CHECK(sibling_program("base_test").is_absolute());
   CHECK(sibling_program("no such program") == "no such program");
 }
+
+TEST_CASE("what a killed process had begun to write is removed, and nothing else") {
+  const test::TempDir dir;
+  REQUIRE(write_file_atomic(dir.path(), dir / "whole", as_bytes("x")));
+  REQUIRE(write_file_atomic(dir.path(), dir / "w-file-of-somebody", as_bytes("x")));
+  {
+    auto unfinished = AtomicFile::create(dir.path());
+    REQUIRE(unfinished);
+    // As after a kill: it is still there, under the name that AtomicFile gave it.
+    CHECK(entries_in(dir.path()) == 3);
+    remove_unfinished_files(dir.path());
+    CHECK(entries_in(dir.path()) == 2);
+  }
+  remove_unfinished_files(dir / "missing");
+  CHECK(content_of(dir / "whole") == "x");
+  CHECK(content_of(dir / "w-file-of-somebody") == "x");
+}

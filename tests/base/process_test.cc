@@ -162,3 +162,34 @@ TEST_CASE("a program's output is returned, a failure with the end of its errors"
   CHECK(run_program({"/bin/sh", "-c", "yes | head -c 3000000 >&2; echo ok"}, 1000).value() == "ok\n");
   CHECK(run_program({"no-such-program"}).error().code == ErrorCode::not_found);
 }
+
+TEST_CASE("what may hang is asked in a copy of the process") {
+  CHECK(ask_apart([] { return std::string("yes"); }, 10s).value() == "yes");
+  const std::string large(20000, 'x');
+  CHECK(ask_apart([&] { return large; }, 10s).value() == large);
+  const auto start = std::chrono::steady_clock::now();
+  const auto hung = ask_apart(
+      []() -> std::string {
+        while (true) ::pause();
+      },
+      50ms);
+  REQUIRE_FALSE(hung);
+  CHECK(hung.error().code == ErrorCode::timeout);
+  CHECK(std::chrono::steady_clock::now() - start < 10s);
+}
+
+TEST_CASE("a process that has ended but is still there is doomed, one that lives is not") {
+  const auto ours = facts_of_process(::getpid());
+  REQUIRE(ours);
+  CHECK(ours->start_ticks > 0);
+  CHECK_FALSE(ours->is_doomed);
+  ChildProcess child = shell("exec sleep 100");
+  CHECK_FALSE(facts_of_process(child.pid())->is_doomed);
+  ::kill(child.pid(), SIGKILL);
+  siginfo_t info{};
+  REQUIRE(::waitid(P_PID, static_cast<id_t>(child.pid()), &info, WEXITED | WNOWAIT) == 0);
+  CHECK(facts_of_process(child.pid())->is_doomed);  // nobody has waited for it
+  const pid_t pid = child.pid();
+  REQUIRE(child.wait());
+  CHECK_FALSE(facts_of_process(pid));
+}

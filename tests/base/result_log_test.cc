@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Errors and log lines.
+#include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cerrno>
 #include <cstdlib>
@@ -10,8 +12,10 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/result.h"
+#include "support/temp_dir.h"
 
 using namespace dsec;
+using dsec::test::TempDir;
 
 namespace {
 
@@ -101,4 +105,88 @@ TEST_CASE("the environment overrides how a program logs") {
   ::unsetenv("DSEC_LOG");
   ::unsetenv("DSEC_LOG_FORMAT");
   configure_log("dsec", LogLevel::info, LogFormat::text);
+}
+
+namespace {
+
+// stderr into a file while it lives.
+class StderrTo {
+ public:
+  explicit StderrTo(const std::filesystem::path& path) : saved_(::dup(STDERR_FILENO)) {
+    const Fd file = open_file(path, O_WRONLY | O_CREAT | O_APPEND, 0600).value();
+    ::dup2(file.get(), STDERR_FILENO);
+  }
+  ~StderrTo() {
+    ::dup2(saved_.get(), STDERR_FILENO);
+    configure_log("dsec", LogLevel::info, LogFormat::text);
+  }
+  StderrTo(const StderrTo&) = delete;
+  StderrTo& operator=(const StderrTo&) = delete;
+
+ private:
+  Fd saved_;
+};
+
+std::string text_of(const std::filesystem::path& path) {
+  return std::string(as_text(read_file(path, 1 << 20).value()));
+}
+
+std::size_t lines_of(const std::string& text) {
+  return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
+}
+
+}  // namespace
+
+TEST_CASE("the same warning again and again is written so often and no more; other lines are") {
+  const TempDir dir;
+  {
+    const StderrTo file(dir / "log");
+    configure_log("test", LogLevel::info, LogFormat::text);
+    limit_repeated_lines();
+    for (unsigned i = 0; i < 10 * kLogBurst; ++i) {
+      log(LogLevel::error, "repeated_for_a_test", {{"i", std::to_string(i)}});
+      log(LogLevel::info, "information", {});
+    }
+    log(LogLevel::error, "another_for_a_test", {});
+  }
+  const std::string text = text_of(dir / "log");
+  CHECK(lines_of(text) == kLogBurst + 10 * kLogBurst + 1);
+  CHECK_THAT(text, Catch::Contains("another_for_a_test"));
+}
+
+TEST_CASE("a log file that grows becomes an old one, and whoever shares it follows; no line is lost") {
+  const TempDir dir;
+  std::size_t written = 0;
+  {
+    const StderrTo file(dir / "log");
+    const Fd shared(::dup(STDERR_FILENO));  // of a process that has not noticed
+    configure_log("test", LogLevel::info, LogFormat::text);
+    LogFile log_file(dir / "log", 1000);
+    log_file.tend(LogFile::Role::rotates);
+    CHECK_FALSE(std::filesystem::exists(dir / "log.old"));
+    for (; written < 20; ++written) log(LogLevel::info, "line", {{"text", std::string(80, 'x')}});
+    log_file.tend(LogFile::Role::follows);
+    CHECK_FALSE(std::filesystem::exists(dir / "log.old"));
+    log_file.tend(LogFile::Role::rotates);
+    REQUIRE(std::filesystem::exists(dir / "log.old"));
+    log(LogLevel::info, "after", {});
+    ::dup2(shared.get(), STDERR_FILENO);
+    log(LogLevel::info, "late", {});
+    LogFile other(dir / "log", 1000);
+    other.tend(LogFile::Role::follows);
+    log(LogLevel::info, "followed", {});
+  }
+  CHECK(lines_of(text_of(dir / "log.old")) == written + 1);
+  CHECK_THAT(text_of(dir / "log.old"), Catch::Contains("late"));
+  CHECK(lines_of(text_of(dir / "log")) == 2);
+  CHECK_THAT(text_of(dir / "log"), Catch::Contains("after") && Catch::Contains("followed"));
+}
+
+TEST_CASE("a log that goes elsewhere is left alone") {
+  const TempDir dir;
+  const StderrTo file(dir / "elsewhere");
+  LogFile log_file(dir / "log", 0);
+  log(LogLevel::info, "line", {});
+  log_file.tend(LogFile::Role::rotates);
+  CHECK_FALSE(std::filesystem::exists(dir / "log"));
 }

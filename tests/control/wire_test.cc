@@ -8,7 +8,10 @@
 
 #include <catch2/catch.hpp>
 
+#include "support/temp_dir.h"
+
 namespace dsec::control {
+using test::TempDir;
 namespace {
 
 struct Ends {
@@ -76,6 +79,16 @@ TEST_CASE("a peer that is gone, and one that says nothing") {
   ends.ours.reset();
   CHECK(receive_message(ends.theirs, rest, kWaitMs).error().code == ErrorCode::unavailable);
   CHECK(send_message(ends.theirs, {{"n", 1}}).error().code == ErrorCode::unavailable);
+}
+
+TEST_CASE("who takes no connection is not waited for without end") {
+  const TempDir dir;
+  const Fd listener = listen_on(dir / "socket").value();
+  REQUIRE(::listen(listener.get(), 0) == 0);  // one waits; the next one has no place
+  const auto first = connect_to(dir / "socket", kWaitMs);
+  REQUIRE(first);
+  CHECK(connect_to(dir / "socket", 20).error().code == ErrorCode::timeout);
+  CHECK(connect_to(dir / "absent", 20).error().code == ErrorCode::unavailable);
 }
 
 }  // namespace

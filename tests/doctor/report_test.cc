@@ -2,7 +2,6 @@
 #include <stdlib.h>
 
 #include <catch2/catch.hpp>
-#include <chrono>
 #include <filesystem>
 
 #include "base/atomic_file.h"
@@ -133,20 +132,21 @@ TEST_CASE("text and JSON tell the same") {
   CHECK(json["findings"][1]["remedy"] == "switch \"it\" on");
 }
 
-std::size_t lines_in(const fs::path& file) {
-  const Bytes bytes = *read_file(file, 4 << 20);
-  return static_cast<std::size_t>(std::count(bytes.begin(), bytes.end(), '\n'));
+// Where the doctor mounts to find out, in a namespace of its own; others mount and unmount elsewhere meanwhile.
+std::size_t mounts_where_it_tries() {
+  const auto mounts = *read_mounts();
+  return static_cast<std::size_t>(std::count_if(mounts.begin(), mounts.end(), [](const MountEntry& mount) {
+    return mount.point == "/tmp" || mount.point.find("dsec-doctor") != std::string::npos;
+  }));
 }
 
-TEST_CASE("examining this host is quick and leaves nothing behind") {
+TEST_CASE("examining this host leaves nothing behind") {
   const FakeHost place;
-  const std::size_t mounts = lines_in("/proc/self/mountinfo");
-  const auto start = std::chrono::steady_clock::now();
+  const std::size_t mounts = mounts_where_it_tries();
   const Findings findings = examine_host({place.path() / "store", place.path() / "run", place.path() / "state"});
-  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(5));  // under 1 s on a quiet machine
   check_form(findings);
   CHECK(fs::is_empty(place.path()));
-  CHECK(lines_in("/proc/self/mountinfo") == mounts);
+  CHECK(mounts_where_it_tries() == mounts);
   for (const auto& entry : fs::directory_iterator("/sys/fs/cgroup")) {
     CHECK_FALSE(fs::exists(entry.path() / fmt::format("dsec-doctor-{}", ::getpid())));
   }

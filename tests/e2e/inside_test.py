@@ -329,6 +329,33 @@ class Inside(WorldTest):
         for key in self.fs("stats"):
             self.assertIn(f"| `{key}", text)
 
+    def test_thousands_of_owners_fit_the_answers(self):
+        self.begin_cold()
+        mounted = self.world.mount("env")
+        self.addCleanup(self.world.stop_daemon)  # with all of them
+        env = self.fs("status")["attached"][0]["env"]
+        names = [f"test:{i:05}{'x' * 90}" for i in range(12000)]  # more than a message has room for
+        with socket.socket(socket.AF_UNIX) as connection:
+            directory = next(where for where, _, files in os.walk(self.world.path("run", "lazyfs")) if "control" in files)
+            connection.connect(os.path.join(directory, "control"))
+            answers = connection.makefile("rb")
+            for name in names:
+                request = {"op": "attach", "env": env, "view": "plain", "owner": name, "leased": False}
+                connection.sendall(json.dumps(request).encode() + b"\n")
+                self.assertIn("path", json.loads(answers.readline()))
+        status = self.fs("status")
+        self.assertEqual(status["attached_left_out"], 0)
+        one = status["attached"][0]
+        self.assertEqual(len(one["owners"]) + one["owners_left_out"], len(names) + 1)
+        self.assertGreater(one["owners_left_out"], 0)
+        self.assertIn(f"{len(names) + 1}", self.world.dsec("fs", "status"))
+        stats = self.fs("stats")["envs"][0]
+        self.assertEqual(stats["owner_count"], len(names) + 1)
+        self.assertLess(len(stats["owners"]), len(names))
+        done = self.world.try_dsec("fs", "stop")
+        self.assertEqual((done.returncode, "more; end them first" in done.stderr), (125, True), done.stderr[-200:])
+        self.assertTrue(os.listdir(mounted))
+
 
 if __name__ == "__main__":
     harness.main()

@@ -2,8 +2,8 @@
 """Two network namespaces joined by a bad link.
 
 The link is two TUN devices and a process that carries packets between them, so that it needs nothing of the kernel's
-traffic control (netem is not in every kernel): a rate, a delay, packets lost by a seeded chance, and a switch. Needs
-root, iproute2 and /dev/net/tun.
+traffic control (netem is not in every kernel): a rate, a delay, packets lost by a seeded chance, and a switch. All
+connections share the rate, as their packets wait in one queue for each direction. Needs root, iproute2 and /dev/net/tun.
 """
 import atexit
 import collections
@@ -140,11 +140,15 @@ class Link:
         """Runs the command for each connection to a port of the far side, with the connection as its standard input and
         output, until close()."""
         script = os.path.abspath(__file__)
-        server = subprocess.Popen(self.inside(self.far, sys.executable, script, self.FAR_ADDRESS, str(port), *command),
-                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True)
-        self.servers.append(server)
+        server = self.start_far(sys.executable, script, self.FAR_ADDRESS, str(port), *command, stdout=subprocess.PIPE)
         if server.stdout.readline() != b"ready\n":
             raise RuntimeError("the far server does not start")
+
+    def start_far(self, *command, **options):
+        """Starts a server of its own kind in the far side's network; close() kills it and what it started."""
+        server = subprocess.Popen(self.inside(self.far, *command), stdin=subprocess.DEVNULL, start_new_session=True, **options)
+        self.servers.append(server)
+        return server
 
     def _switch(self, word):
         self.control.send(word)
@@ -165,7 +169,8 @@ class Link:
             except ProcessLookupError:
                 pass
             server.wait()
-            server.stdout.close()
+            if server.stdout is not None:
+                server.stdout.close()
         self.servers = []
         if self.control is not None:
             self.control.close()

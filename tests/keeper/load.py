@@ -30,6 +30,9 @@ def file_digest(path, direct):
     return digest.hexdigest()
 
 
+DEVICE = 7  # where it is among the facts
+
+
 def facts_of(path):
     """What must not change: type and mode, links, owner, size, times, inode number and device."""
     st = os.lstat(path)

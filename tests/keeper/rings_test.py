@@ -65,13 +65,20 @@ class Rings(base.KeeperTest):
     def test_what_is_read_is_what_is_read_through_the_device(self):
         roots = {"tree": self.root, "objects": self.mount("objects")}
         drop_caches()
-        with_rings = {mode: load.expected_of(root) for mode, root in roots.items()}
+        with_rings = self.expected_of(roots)
         self.tearDown()
         self.configure("fuse")
         super().setUp()
         self.assertEqual(self.status()["transport"], "fuse")
         self.mount("objects")
-        self.assertEqual(with_rings, {mode: load.expected_of(root) for mode, root in roots.items()})
+        self.assertEqual(with_rings, self.expected_of(roots))
+
+    def expected_of(self, roots):
+        """Without the numbers of the devices: these are other mounts, which need not get the same."""
+        expected = {mode: load.expected_of(root) for mode, root in roots.items()}
+        for facts, _ in (entry for entries in expected.values() for entry in entries.values()):
+            facts[load.DEVICE] = None
+        return expected
 
     def test_a_sandbox_runs(self):
         for mode in ("tree", "objects"):

@@ -41,7 +41,9 @@ CACHE_SLACK = 1 * MIB    # what the quota does not count
 RECORDS_BOUND = 5 * MIB  # of what daemons write down for their successors: rewritten beyond 4 MiB
 GROWTH = {"lazyfsd": (4 if IS_LONG else 8) * MIB, "lazyfs-keeper": MIB}  # of private memory, or a fifth if that is more
 IS_SANITIZED = bool({"ASAN_OPTIONS", "TSAN_OPTIONS"} & os.environ.keys())  # freed memory is kept: there is no bound
-SETTINGS = {"memory_cache": "4M", "node_cache": "on", "cache_quota": str(CACHE_QUOTA), "cache_reserve": "0"}
+# Merged images are made by who attaches first: made in the background, some would come after the baseline.
+SETTINGS = {"memory_cache": "4M", "node_cache": "on", "cache_quota": str(CACHE_QUOTA), "cache_reserve": "0",
+            "merged_roots": "always"}
 
 
 class SoakTest(WorldTest):

@@ -49,19 +49,19 @@ TEST_CASE("what is no store is refused and left alone") {
   CHECK(count_files(dir.path()) == 1);
 }
 
-TEST_CASE("a store that is away is recalled as it was; one that never was there is not") {
+TEST_CASE("a store is recalled as it was without being asked; one that nobody remembered is not") {
   const TempDir dir;
   const fs::path copy = dir / "copy.toml";
-  CHECK(Store::open_or_recall(dir / "store", copy).error().code == ErrorCode::not_found);
-  const std::string uuid = new_store(dir / "store").uuid();
-  CHECK(Store::open_or_recall(dir / "store", copy)->uuid() == uuid);
+  const Store store = new_store(dir / "store");
+  CHECK(Store::recall(dir / "store", copy).error().code == ErrorCode::not_found);
+  REQUIRE(store.remember(copy));
   fs::rename(dir / "store", dir / "away");
-  const auto recalled = Store::open_or_recall(dir / "store", copy);
+  const auto recalled = Store::recall(dir / "store", copy);
   REQUIRE(recalled);
-  CHECK(recalled->uuid() == uuid);
+  CHECK(recalled->uuid() == store.uuid());
   CHECK(recalled->root() == dir / "store");
   write_text(copy, "version = 2\n");
-  CHECK(Store::open_or_recall(dir / "store", copy).error().code == ErrorCode::not_found);
+  CHECK(Store::recall(dir / "store", copy).error().code == ErrorCode::unsupported);
 }
 
 TEST_CASE("a half-made store, as a crash leaves it, is completed") {

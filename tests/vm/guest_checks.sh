@@ -1,35 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# shellcheck shell=dash disable=SC2010,SC2016,SC2048,SC2317
-# guest_checks.sh [NAME...]: runs in the guest as root, under busybox's shell. Each check_NAME below is one line,
-# "CHECK NAME ok|FAIL detail"; the last line is "GUEST n passed, n failed". Everything uses dsec's default directories,
-# on the guest's own disk.
+# shellcheck shell=dash disable=SC1091,SC2010,SC2016,SC2048,SC2086,SC2154,SC2317
+# guest_checks.sh [NAME...]: runs in the guest as root; guest_lib.sh says what it prints. Everything uses dsec's default
+# directories, on the guest's own disk.
 set -eu
 
-payload=/payload
+. /payload/guest_lib.sh
 groups=/sys/fs/cgroup/dsec
 record=/tmp/record.json
-passed=0
-failed=0
 
-# ---- what checks are made of; each runs in a shell of its own
-
-fail() {
-  echo "$*"
-  [ ! -s /tmp/err ] || echo "(standard error: $(tail -n 3 /tmp/err))"
-  exit 1
-}
-
-same() { # WHAT EXPECTED ACTUAL
-  [ "$2" = "$3" ] || fail "$1: expected '$2', got '$3'"
-}
-
-contains() { # WHAT PART TEXT
-  case $3 in
-    *"$2"*) ;;
-    *) fail "$1: no '$2' in '$3'" ;;
-  esac
-}
+# ---- what checks are made of
 
 run() { timeout -s KILL 120 dsec run "$@"; }
 
@@ -41,24 +21,8 @@ shell() { # SCRIPT [FLAG...]
   echo "$text"
 }
 
-status_of() {
-  local status=0
-  "$@" >/tmp/out 2>/tmp/err || status=$?
-  echo $status
-}
-
 recorded() { # KEY: of the record that --json-file wrote
   tr -d '\n' <$record | sed -n "s/.*\"$1\": *\"\{0,1\}\([^,\"}]*\).*/\1/p"
-}
-
-eventually() { # WHAT COMMAND...: within 12 s and the time that the command takes
-  local what=$1 tries=0
-  shift
-  until "$@"; do
-    tries=$((tries + 1))
-    [ $tries -lt 60 ] || fail "$what does not happen: $(dsec ps)"
-    sleep 0.2
-  done
 }
 
 groups_left() { find $groups -mindepth 1 -type d 2>/dev/null || true; }
@@ -68,12 +32,6 @@ one_running() { dsec ps --json | grep -q '"state": "running"'; }
 command_runs() { pidof sleep >/dev/null; }
 command_gone() { ! pidof sleep >/dev/null; }
 no_monitors() { ! pidof dsec-monitor >/dev/null; }
-
-# One line for each entry; a directory's size and links are its file system's affair.
-list_tree() {
-  (cd "$1" && find . ! -type d -exec stat -c '%n %f %u:%g %s %h %Y %t:%T' {} + -o -exec stat -c '%n %f %u:%g %Y' {} + &&
-    find . -type l -exec readlink {} \; && find . -type f -exec sha256sum {} +) | sort
-}
 
 # ---- the machine
 
@@ -328,29 +286,14 @@ check_inside_a_group() {
 
 # ---- all of it
 
-check() {
-  local name=$1 detail begin
-  begin=$(cut -d. -f1 /proc/uptime)
-  : >/tmp/err
-  if detail=$("check_$name" 2>&1 </dev/null); then
-    passed=$((passed + 1))
-    echo "CHECK $name ok $(($(cut -d. -f1 /proc/uptime) - begin)) s"
-  else
-    failed=$((failed + 1))
-    echo "CHECK $name FAIL $(echo "$detail" | tr -s '\n ' ' ' | cut -c 1-600)"
-  fi
-}
-
 echo "INFO kernel $(uname -r), up $(cut -d. -f1 /proc/uptime) s; $(crun --version | head -n 1)"
 all='kernel libraries doctor compose mount statuses streams timeout overlay memory pids cpu groups_inside devices
   capabilities parallel killed_monitor killed_crun killed_client killed_client_and_monitor inside_a_group'
-for name in ${*:-$all}; do
-  check "$name"
-done
+check_all ${*:-$all}
 [ ! -e /tmp/doctor ] || sed 's/^/INFO doctor: /' /tmp/doctor
 if [ $failed != 0 ]; then
   sed 's/^/INFO daemon: /' /run/dsec/lazyfs/*/*.log 2>/dev/null | tail -n 20 || true
   dmesg | sed 's/^/INFO kernel: /' | tail -n 30
 fi
 dsec fs stop --force || true
-echo "GUEST $passed passed, $failed failed"
+summary

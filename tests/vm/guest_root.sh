@@ -11,7 +11,7 @@ SUITE=bookworm
 KEYRING=/usr/share/keyrings/debian-archive-keyring.gpg
 # The kernel wants something that makes initial RAM disks; the smallest will do, as nothing is configured here.
 KERNEL_PACKAGES=(linux-image-cloud-amd64 tiny-initramfs)
-GUEST_PACKAGES=(busybox-static kmod util-linux
+GUEST_PACKAGES=(busybox-static coreutils diffutils kmod util-linux systemd
   # What INSTALL.md says, and the libraries that the programs are linked with.
   crun fuse3 libfuse3-3 libarchive13 libseccomp2 libfmt9 liblz4-1 liburing2 libxxhash0 libssl3 zlib1g libstdc++6)
 # To find the root file system; all else is loaded from there.

@@ -1,21 +1,27 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Boots Debian 12's own kernel (6.1) with cgroup v2 and nothing else, and runs guest_checks.sh with our programs in
-# it: what a newer kernel or a hybrid cgroup layout on this machine cannot show. QEMU translates (TCG); no KVM.
+# Boots Debian 12's own kernel (6.1) with cgroup v2 and nothing else, and runs our programs in it: what a newer kernel or
+# a hybrid cgroup layout on this machine cannot show. Twice: "bare" has no init but guest_init.sh and runs
+# guest_checks.sh; "systemd" has systemd and runs guest_systemd_checks.sh. QEMU translates (TCG); no KVM.
 #
 #   DSEC_VM_TESTS=ON run_guest.sh BUILD_BIN_DIR WORKDIR
 #
 # WORKDIR keeps the guest's root file system and kernel (remove it to get newer packages), the small image, and
-# console.log of the last run. $DSEC_VM_TIMEOUT: seconds that the guest may take, 900. $DSEC_VM_CHECKS: names of
-# checks, to run these only; nearly all need "compose" before them.
-# Exit: 0 every check passed; 1 one did not, or the guest did not get that far (the console is printed); 2 usage;
+# console-BOOT.log of the last run. $DSEC_VM_TIMEOUT: seconds that each boot may take, 900. $DSEC_VM_BOOTS: "bare" or
+# "systemd", for one of them only; $DSEC_VM_CHECKS: names of checks of that one, to run these only; nearly all need
+# "compose", or "machine install start", before them.
+# Exit: 0 every check passed; 1 one did not, or a guest did not get that far (the console is printed); 2 usage;
 # 77 it cannot be done here, with the reason.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+top=$here/../..
 support=$here/../support
 source "$here/guest_root.sh"
 
 GUEST_TIMEOUT=${DSEC_VM_TIMEOUT:-900}
+# Process 1, and what follows it on the kernel's command line.
+declare -A INIT=([bare]=guest_init.sh
+  [systemd]='guest_systemd_init.sh systemd.wants=dsec-checks.service systemd.getty_auto=no systemd.show_status=error')
 PROGRAMS=(dsec lazyfs-keeper lazyfsd dsec-monitor dsec-init)
 
 say() { printf '%4ds %s\n' "$SECONDS" "$*"; }
@@ -36,7 +42,8 @@ check_machine() {
   done
 }
 
-# The second disk: our programs, the image as an OCI layout, the same image unpacked by umoci, and the scripts.
+# The second disk: our programs and what is installed with them, the image as an OCI layout, the same image unpacked by
+# umoci, and the scripts.
 make_payload() {
   local image=$work/small-image payload=$scratch/payload status=0
   "$support/make_small_image.sh" "$image" >"$scratch/log" 2>&1 || status=$?
@@ -46,7 +53,7 @@ make_payload() {
   cp "${PROGRAMS[@]/#/$bin/}" "$payload/bin/"
   cp -r "$image/small" "$payload/small"
   umoci raw unpack --image "$image/small:v2" "$payload/tree" >/dev/null 2>&1
-  cp "$here/guest_init.sh" "$here/guest_checks.sh" "$payload/"
+  cp -r "$top/INSTALL.md" "$top/conf" "$here"/guest_*.sh "$payload/"
   echo "${DSEC_VM_CHECKS:-}" >"$payload/checks"
   make_disk "$payload" "$scratch/payload.img" 64
 }
@@ -54,12 +61,14 @@ make_payload() {
 # Dies with us and at the deadline: TERM from setpriv reaches timeout, which passes it on.
 boot() {
   local drive=format=raw,if=virtio,cache=unsafe status=0
+  ended=
+  : >"$console"
   TMPDIR=$scratch setpriv --pdeathsig TERM timeout --kill-after=10 "$GUEST_TIMEOUT" \
     qemu-system-x86_64 -accel tcg,thread=multi -M q35 -cpu max -m 1536 -smp 2 \
     -nodefaults -display none -no-reboot -nic none -serial "file:$console" \
     -drive "file=$root/root.img,snapshot=on,$drive" -drive "file=$scratch/payload.img,readonly=on,$drive" \
     -kernel "$root/vmlinuz" -initrd "$root/initrd" \
-    -append "console=ttyS0 loglevel=2 panic=-1 cgroup_no_v1=all init=/payload/guest_init.sh" \
+    -append "console=ttyS0 loglevel=2 panic=-1 cgroup_no_v1=all init=/payload/${INIT[$1]}" \
     </dev/null || status=$?
   case $status in
     0) ;;
@@ -68,11 +77,14 @@ boot() {
   esac
 }
 
-# 0 when the guest counted to its end, nothing failed and qemu ended well.
+# 0 when the guest counted to its end, nothing failed, it went down without a complaint and qemu ended well.
 judge() {
   local text summary
   text=$(tr -d '\r' <"$console")
   summary=$(grep -E '^GUEST [0-9]+ passed, [0-9]+ failed$' <<<"$text" | tail -1) || true
+  if [[ -z $ended ]] && sed -n '/^GUEST /,$p' <<<"$text" | grep -q FAILED; then
+    ended="the guest did not go down well"
+  fi
   if [[ -z $ended && $summary =~ ^GUEST\ [1-9][0-9]*\ passed,\ 0\ failed$ ]]; then
     grep -E '^(CHECK|INFO) ' <<<"$text"
     say "$summary"
@@ -87,11 +99,10 @@ judge() {
 [[ $# == 2 ]] || die 2 "usage: DSEC_VM_TESTS=ON run_guest.sh BUILD_BIN_DIR WORKDIR"
 bin=$1
 work=$2
-ended=
+failed=0
 check_machine
 mkdir -p "$work"
 work=$(cd "$work" && pwd)
-console=$work/console.log
 exec 9>"$work/.lock"
 flock 9
 rm -rf --one-file-system "$work"/tmp.*   # what a killed run left
@@ -103,7 +114,11 @@ root=$work/root-$(guest_root_key)
 [[ -e $root ]] || make_guest_root "$root"
 say "guest root and kernel: $(cat "$root/kernel")"
 make_payload
-say "booting"
-: >"$console"
-boot
-judge
+for boot in ${DSEC_VM_BOOTS:-bare systemd}; do
+  [[ -n ${INIT[$boot]:-} ]] || die 2 "no boot '$boot': bare, systemd"
+  console=$work/console-$boot.log
+  say "booting: $boot"
+  boot "$boot"
+  judge || failed=1
+done
+exit "$failed"

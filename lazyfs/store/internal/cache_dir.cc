@@ -69,7 +69,7 @@ class Pin {
 Result<std::unique_ptr<CacheDir>> CacheDir::open(const std::filesystem::path& dir,
                                                  std::shared_ptr<io::ReadEngine> engine, std::size_t max_windows) {
   TRY(make_dirs(dir));
-  LockFile lock = TRY(LockFile::try_take(dir / "lock"));
+  LockFile lock = TRY(LockFile::try_take_over(dir / "lock"));
   auto data = std::make_shared<const Fd>(TRY(open_file(dir / "data", O_RDWR | O_CREAT, 0600)));
   Files files{std::move(lock), std::move(data), TRY(open_file(dir / "index", O_RDWR | O_CREAT, 0600))};
   TRY(punch(*files.data, std::uint64_t{1} << 40, kBlockBytes));

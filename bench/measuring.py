@@ -59,6 +59,7 @@ class Bench:
         self.parameters = {"repeat": self.repeat, "tiny": self.tiny}
         self.cases = []
         self.facts = []
+        self.notes = []
         self.undo = []
 
     def __enter__(self):
@@ -168,16 +169,24 @@ class Bench:
         """One number that has no peer to be compared with."""
         self.facts.append((title, value, unit, bar))
 
+    def note(self, text):
+        """What a reader of the figures has to know, or what is missing among them."""
+        self.notes.append(text)
+
     def print(self):
         print(f"\nbench {self.name}: " + ", ".join(f"{key} {value}" for key, value in self.parameters.items()))
-        print(f"machine: {machine()}\n")
+        print(f"machine: {machine()}")
+        for text in self.notes:
+            print(text)
+        print()
         for title, value, unit, bar in self.facts:
             held = "" if bar is None else f"  bar {bar:g} {unit}: {'held' if value <= bar else 'MISSED'}"
             print(f"{title}: {value:.2f} {unit}{held}")
         if not self.cases:
             return
         width = max(len(title) for title in [case.title for case in self.cases] + ["case"])
-        print(f"{'case':{width}}  {'variant':24} {'min ms':>10} {'median':>10} {'max':>10} {'MB/s':>8} {'us/op':>9} "
+        wide = max(24, *(len(variant) for case in self.cases for variant in case.variants))
+        print(f"{'case':{width}}  {'variant':{wide}} {'min ms':>10} {'median':>10} {'max':>10} {'MB/s':>8} {'us/op':>9} "
               f"{'ratio':>7}  hash")
         for case in self.cases:
             reference = None
@@ -187,7 +196,7 @@ class Bench:
                 reference = reference or median
                 rate = f"{case.bytes / median / 1e3:8.0f}" if case.bytes else " " * 8
                 each = f"{median * 1e3 / case.operations:9.2f}" if case.operations else " " * 9
-                print(f"{case.title:{width}}  {variant:24} {min(times):10.2f} {median:10.2f} {max(times):10.2f} {rate} "
+                print(f"{case.title:{width}}  {variant:{wide}} {min(times):10.2f} {median:10.2f} {max(times):10.2f} {rate} "
                       f"{each} {median / reference:6.2f}x  {samples[0].hash}"
                       f"{verdict(case, variant, median / reference)}")
         print("ratio: median time against the first variant of the case; below 1 is faster")
