@@ -84,6 +84,17 @@ def is_merged_directory(root, line):
     return found is not None and os.path.isdir(os.path.join(root, found.group(1)))
 
 
+def read_all(root):
+    """path below the root -> bytes of each file."""
+    found = {}
+    for directory, _, names in os.walk(root):
+        for name in names:
+            path = os.path.join(directory, name)
+            with open(path, "rb") as file:
+                found[os.path.relpath(path, root)] = file.read()
+    return found
+
+
 def mounts_below(directory):
     found = []
     with open("/proc/self/mounts", encoding="utf-8", errors="surrogateescape") as mounts:

@@ -88,15 +88,6 @@ class Merged(WorldTest):
     def images(self):
         return sorted(name for name in os.listdir(self.images_dir()) if name.endswith(".erofs"))
 
-    def read_all(self, root):
-        found = {}
-        for directory, _, names in os.walk(root):
-            for name in names:
-                path = os.path.join(directory, name)
-                with open(path, "rb") as file:
-                    found[os.path.relpath(path, root)] = file.read()
-        return found
-
     def test_always_shows_the_same_tree_with_its_link_counts_and_walks_ask_nothing(self):
         self.begin("always")
         mounted = self.world.mount("env", "mnt", "objects")
@@ -105,7 +96,7 @@ class Merged(WorldTest):
         before = self.world.requests()
         subprocess.run(["find", mounted, "-ls"], check=True, capture_output=True)
         self.assertEqual(self.world.requests(), before)
-        self.assertEqual(self.read_all(mounted), self.contents)
+        self.assertEqual(harness.read_all(mounted), self.contents)
         self.assert_same_tree(self.world.mount("env", "second", "tree"), mounted)
 
     def test_always_in_a_sandbox(self):
@@ -125,7 +116,7 @@ class Merged(WorldTest):
         for expected in ("tree", "tree", "objects"):
             record = json.loads(self.world.dsec("mount", "--json", "hexed", self.world.make_dir("mnt")))
             self.assertEqual(record["rootfs_mode"], expected)
-            found = self.read_all(self.world.path("mnt"))
+            found = harness.read_all(self.world.path("mnt"))
             self.assertEqual({path: content for path, content in found.items() if "low" in path}, contents)
             self.world.umount()
             self.wait_for(waiting=0)
@@ -139,7 +130,7 @@ class Merged(WorldTest):
         self.assertEqual(self.figures()["bytes"], os.path.getsize(self.images_dir(self.images()[0])))
         self.assertTrue(self.use())
         self.assertFalse(self.is_merged(early))
-        self.assertEqual(self.read_all(early), self.contents)
+        self.assertEqual(harness.read_all(early), self.contents)
         self.assertIn("merged images: 1", self.world.dsec("fs", "stats"))
 
     def test_off_makes_none(self):
@@ -152,7 +143,7 @@ class Merged(WorldTest):
         self.begin("always")
         mounted = self.world.mount("env", "mnt", "objects")
         os.kill(self.world.daemon_pid(), signal.SIGKILL)
-        self.assertEqual(self.read_all(mounted), self.contents)
+        self.assertEqual(harness.read_all(mounted), self.contents)
         self.world.umount()
         self.assertTrue(self.use())
         self.assertEqual(self.figures()["built"], 0)
@@ -169,7 +160,7 @@ class Merged(WorldTest):
                 file.seek(at)
                 file.write(bytes([good[at] ^ 1]))
             mounted = self.world.mount("env", "mnt", "objects")
-            self.assertEqual(self.read_all(mounted), self.contents)
+            self.assertEqual(harness.read_all(mounted), self.contents)
             with open(image, "rb") as file:
                 self.assertEqual(file.read(), good)
             self.world.umount()
@@ -199,7 +190,7 @@ class Merged(WorldTest):
         lines = self.world.daemon_log().count("merged_image")
         for env in ("env", "pair", "env"):
             self.assertFalse(self.use(env))
-        self.assertEqual(self.read_all(self.world.mount("env", "mnt", "objects")), self.contents)
+        self.assertEqual(harness.read_all(self.world.mount("env", "mnt", "objects")), self.contents)
         self.assertEqual(self.world.daemon_log().count("merged_image") - lines, 1)
         self.world.umount()
 
@@ -210,7 +201,7 @@ class Merged(WorldTest):
         self.addCleanup(subprocess.run, ["umount", self.images_dir()], check=True)
         self.addCleanup(self.world.stop_daemon)
         mounted = self.world.mount("env", "mnt", "objects")
-        self.assertEqual(self.read_all(mounted), self.contents)
+        self.assertEqual(harness.read_all(mounted), self.contents)
         self.assertEqual(self.figures()["failed"], 1)
         self.assertEqual((self.images(), os.listdir(self.images_dir("tmp"))), ([], []))
         self.world.umount()
@@ -224,13 +215,13 @@ class Merged(WorldTest):
         pid = self.world.daemon_pid()
         self.world.dsec("fs", "upgrade")
         self.assertNotEqual(self.world.daemon_pid(), pid)
-        self.assertEqual(self.read_all(mounted), self.contents)
+        self.assertEqual(harness.read_all(mounted), self.contents)
         for _ in range(2):
             self.use_big()
         self.wait_for(waiting=0, images=1)
         self.world.dsec("fs", "upgrade")
         self.assertTrue(self.use_big())
-        self.assertEqual(self.read_all(mounted), self.contents)
+        self.assertEqual(harness.read_all(mounted), self.contents)
 
     def test_killed_while_it_is_made_leaves_nothing_half(self):
         self.make_big_env()

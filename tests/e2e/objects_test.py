@@ -53,15 +53,6 @@ class Objects(WorldTest):
         """Requests since `before`, without zeros."""
         return {kind: count - before[kind] for kind, count in self.world.requests().items() if count != before[kind]}
 
-    def read_all(self, root):
-        found = {}
-        for directory, _, names in os.walk(root):
-            for name in names:
-                path = os.path.join(directory, name)
-                with open(path, "rb") as file:
-                    found[os.path.relpath(path, root)] = file.read()
-        return found
-
     def test_automatic_is_objects_and_says_so(self):
         target = self.world.make_dir("mnt")
         record = json.loads(self.world.dsec("mount", "--json", "one", target))
@@ -93,9 +84,9 @@ class Objects(WorldTest):
     def test_contents_are_right_and_read_once_for_two_environments_of_different_layers(self):
         first = self.world.mount("one", "mnt", "objects")
         second = self.world.mount("two", "second", "objects")
-        self.assertEqual(self.read_all(first), self.contents)
+        self.assertEqual(harness.read_all(first), self.contents)
         before = self.world.requests()
-        self.assertEqual(sorted(self.read_all(second).values()), sorted(self.contents.values()))
+        self.assertEqual(sorted(harness.read_all(second).values()), sorted(self.contents.values()))
         self.assertEqual(self.asked(before).get("read", 0), 0)
 
     def test_a_mount_goes_on_when_the_daemon_is_killed(self):
@@ -106,7 +97,7 @@ class Objects(WorldTest):
             os.kill(pid, signal.SIGKILL)
             self.assertEqual(file.read(), self.contents["dir0/large"][1000:])
         harness.drop_caches()
-        self.assertEqual(self.read_all(mounted), self.contents)
+        self.assertEqual(harness.read_all(mounted), self.contents)
         self.assertNotEqual(self.world.daemon_pid(), pid)
 
     def test_a_layer_that_is_there_twice(self):
