@@ -23,7 +23,8 @@ BLOCK = 64 << 10
 BIG_BYTES = 64 << 20
 PAUSE_S = 0.001    # between two reads of a reader: it waits for lazyfsd, not for a processor
 NOTHING_S = 0.1    # how long nothing happens, to compare with
-SETTLE_S = 0.1     # after an action, still observed: who was waiting has its answer by then
+SETTLE_S = 0.1     # after an action, still observed
+HANG_S = 90        # a reader that completes nothing for so long
 ACTIONS = ("nothing", "kill -9", "fs upgrade")
 
 
@@ -84,6 +85,7 @@ class Readers:
             check(self.root, name, offset, checksum, 0, mmap.mmap(-1, BLOCK))
         context = multiprocessing.get_context("fork")
         self.stop = context.Event()
+        self.completed = context.RawArray("Q", self.count)  # reads, of each reader
         for number in range(self.count):
             ours, theirs = context.Pipe(duplex=False)
             process = context.Process(target=self.read, args=(number, number % 2 == 0, theirs), daemon=True)
@@ -103,15 +105,26 @@ class Readers:
             except (OSError, Failed) as error:
                 wrong = str(error)
             ends.append(time.monotonic())
+            self.completed[number] += 1
             time.sleep(PAUSE_S)
         pipe.send((is_cold, ends.tobytes(), wrong))
+
+    def settle(self):
+        """Returns when every reader has begun and completed a read since: nobody waits for what was before."""
+        goal, until = [completed + 2 for completed in self.completed], time.monotonic() + HANG_S
+        time.sleep(SETTLE_S)
+        while any(completed < wanted and process.is_alive()
+                  for completed, wanted, (process, _) in zip(self.completed, goal, self.processes)):
+            if time.monotonic() > until:
+                raise Failed("a reader hangs")
+            time.sleep(PAUSE_S)
 
     def results(self):
         """[(is cold, times)], after all have stopped."""
         self.stop.set()
         results = []
         for process, pipe in self.processes:
-            if not pipe.poll(90):
+            if not pipe.poll(HANG_S):
                 raise Failed("a reader hangs")
             is_cold, data, wrong = pipe.recv()
             process.join()
@@ -151,7 +164,7 @@ def measure(bench, mode, readers, count):
                 begin = time.monotonic()
                 act(bench, action)
                 served = time.monotonic()
-                time.sleep(SETTLE_S)
+                readers.settle()
                 windows[action].append((begin, served, time.monotonic()))
         results = readers.results()
     for is_cold, kind in ((True, "cold"), (False, "warm")):
@@ -191,7 +204,8 @@ def serving_pid(bench):
 
 
 def longest_wait(times, begin, end):
-    """From one completed read to the next, of any reader, as far as it touches the window."""
+    """From one completed read to the next, of any reader, as far as it touches the window. A window ends when nobody waits
+    any more (settle()), so that no wait is counted for two actions."""
     longest = 0.0
     for ends in times:
         for before, after in zip(ends, ends[1:]):

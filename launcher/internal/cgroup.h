@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "base/fd.h"
+#include "base/mount_table.h"
 #include "base/result.h"
-#include "launcher/internal/mount_table.h"
 #include "launcher/sandbox.h"
 
 namespace dsec::launcher {

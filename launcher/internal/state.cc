@@ -11,7 +11,7 @@
 #include "base/paths.h"
 #include "base/text.h"
 #include "launcher/internal/cgroup.h"
-#include "launcher/internal/mount_table.h"
+#include "launcher/internal/detach_mounts.h"
 #include "launcher/internal/names.h"
 #include "launcher/internal/remove_tree.h"
 #include "launcher/internal/spec_json.h"

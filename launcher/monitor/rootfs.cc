@@ -11,9 +11,10 @@
 
 #include <cerrno>
 
+#include "base/mount_table.h"
 #include "base/paths.h"
+#include "launcher/internal/detach_mounts.h"
 #include "launcher/internal/image_user.h"
-#include "launcher/internal/mount_table.h"
 #include "launcher/internal/oci_config.h"
 #include "launcher/internal/overlay.h"
 #include "launcher/internal/root_path.h"

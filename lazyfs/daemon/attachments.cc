@@ -38,15 +38,17 @@ Result<std::shared_ptr<const tree::EnvTree>> Attachments::load(const Digest& env
   const format::Env document = TRY(layers_.load_env(env));
   std::erase_if(loaded_, [](const auto& entry) { return entry.second.expired(); });
   std::vector<std::shared_ptr<const store::Layer>> layers;
-  bool has_escapes = false;
+  std::vector<Digest> absent;
   for (const Digest& digest : document.layers) {
-    std::shared_ptr<const store::Layer> layer = loaded_[digest].lock();
-    if (!layer) {
-      layer = TRY(layers_.load(digest));
-      loaded_[digest] = layer;
-    }
-    has_escapes = has_escapes || layer->view().has_escapes();
-    layers.push_back(std::move(layer));
+    layers.push_back(loaded_[digest].lock());
+    if (!layers.back() && std::find(absent.begin(), absent.end(), digest) == absent.end()) absent.push_back(digest);
+  }
+  const auto loaded = TRY(layers_.load_all(absent));
+  for (const auto& layer : loaded) loaded_[layer->digest()] = layer;
+  bool has_escapes = false;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    if (!layers[i]) layers[i] = loaded_[document.layers[i]].lock();
+    has_escapes = has_escapes || layers[i]->view().has_escapes();
   }
   // Without escapes the two views are the same tree, with the same cached pages.
   const bool escape = has_escapes && view != View::plain;

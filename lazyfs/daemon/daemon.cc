@@ -20,6 +20,7 @@
 #include "control/handover.h"
 #include "control/wire.h"
 #include "daemon/attach_log.h"
+#include "daemon/attach_requests.h"
 #include "daemon/attachments.h"
 #include "daemon/chunk_stack.h"
 #include "daemon/control_server.h"
@@ -195,6 +196,8 @@ class Daemon {
     attachments_ = std::make_unique<Attachments>(store, std::move(layers), std::move(slots), std::move(plain),
                                                  std::move(with_xattrs), merged_.get());
     prefetch_ = std::make_unique<PrefetchJobs>(store, *attachments_, chunks_, settings_);
+    attach_ = std::make_unique<AttachRequests>(AttachRequests::Parts{
+        attachments_.get(), prefetch_.get(), &leases_, store_check_.get(), [this] { return leaving_ != Leaving::no; }});
     look_inside();
     TRY(restore_attachments());
     plain_.serve();
@@ -274,78 +277,15 @@ class Daemon {
 
   std::map<std::string, ControlServer::Handler> handlers() {
     using Peer = ControlServer::Peer;
-    return {{"attach", [this](const Json& request, Peer& peer) { return attach(request, peer); }},
-            {"detach",
-             [this](const Json& request, Peer&) -> Result<Json> {
-               const std::string owner = TRY(json_text(request, "owner"));
-               leases_.forget(owner);
-               detach(owner);
-               return Json::object();
-             }},
+    return {{"attach", [this](const Json& request, Peer& peer) { return attach_->attach(request, peer); }},
+            {"detach", [this](const Json& request, Peer&) { return attach_->detach(request); }},
             {"upgrade", [this](const Json&, Peer&) { return upgrade(); }},
-            {"usage", [this](const Json& request, Peer&) { return usage(request); }},
+            {"usage", [this](const Json& request, Peer&) { return attach_->usage(request); }},
             {"store_trace", [this](const Json& request, Peer&) { return prefetch_->store_trace(request); }},
             {"prefetch", [this](const Json& request, Peer& peer) { return prefetch_->prefetch(request, peer); }},
             {"prefetch_progress", [this](const Json& request, Peer&) { return prefetch_->progress(request); }},
             {"status", [this](const Json&, Peer&) -> Result<Json> { return status(); }},
             {"stop", [this](const Json& request, Peer&) { return stop(request); }}};
-  }
-
-  Result<Json> attach(const Json& request, ControlServer::Peer& peer) {
-    const Digest env = TRY(Digest::parse(TRY(json_text(request, "env"))));
-    const View view = TRY(parse_view(TRY(json_text(request, "view"))));
-    const Purpose purpose =
-        TRY(parse_purpose(or_default(json_text(request, "purpose"), std::string("other")).value_or("other")));
-    const std::string owner = TRY(json_text(request, "owner"));
-    const bool leased = TRY(json_bool(request, "leased"));
-    if (!attachments_->layers(env)) TRY(store_check_->verdict());
-    std::optional<LeaseHolder> holder;
-    if (leased) holder = holder_of(peer.pid);
-    TRY(prefetch_->before_attach(env, purpose, owner));
-    const auto made = attachments_->attach(env, view, owner, holder);
-    if (!made) {
-      prefetch_->before_detach(owner);
-      return tl::unexpected(made.error());
-    }
-    leases_.forget(owner);  // it has a connection again
-    if (leased) {
-      // Connections that we cut ourselves, for a successor, are no end of a lease.
-      peer.at_end.push_back([this, owner] {
-        if (leaving_ == Leaving::no) detach(owner);
-      });
-    }
-    prefetch_->after_attach(env, purpose, owner);
-    const auto why_not = choose_root(request, env, peer);
-    if (!why_not) {
-      if (!leased) detach(owner);
-      return tl::unexpected(why_not.error());
-    }
-    return Json{{"path", made->path.native()},
-                {"has_xattrs", made->has_xattrs},
-                {"why_not", *why_not},
-                {"recorded", prefetch_->is_recorded(owner)}};
-  }
-
-  void detach(const std::string& owner) {
-    prefetch_->before_detach(owner);
-    prefetch_->after_detach(attachments_->detach(owner));
-  }
-
-  // Gives the client an object root when it wants one; returns why there is none when it would do without.
-  Result<std::string> choose_root(const Json& request, const Digest& env, ControlServer::Peer& peer) {
-    const std::string mode = or_default(json_text(request, "rootfs_mode"), std::string("tree")).value_or("tree");
-    if (mode == "tree") return std::string();
-    auto root = attachments_->object_root(env);
-    if (!root && mode == "objects") return tl::unexpected(root.error().within("object mode"));
-    if (!root) return root.error().message;
-    peer.reply_fd = *root;
-    return std::string();
-  }
-
-  Result<Json> usage(const Json& request) {
-    const Digest env = TRY(Digest::parse(TRY(json_text(request, "env"))));
-    const Attachments::Usage usage = TRY(attachments_->usage(env));
-    return Json{{"store_bytes", usage.store_bytes}, {"read_bytes", usage.read_bytes}, {"reads", usage.reads}};
   }
 
   Json status() {
@@ -433,7 +373,7 @@ class Daemon {
         leave(kept ? Leaving::to_successor : Leaving::for_good);
       }
       if (keeper_ && keeper_->news() == KeeperLink::News::stop) leave(Leaving::for_good);
-      for (const std::string& owner : leases_.ended()) detach(owner);
+      for (const std::string& owner : leases_.ended()) attach_->detach_owner(owner);
       const bool idle = settings_.idle_exit.count() > 0 && attachments_->idle_for() >= settings_.idle_exit;
       if (idle) leave(Leaving::for_good);
     }
@@ -459,6 +399,7 @@ class Daemon {
   std::unique_ptr<MergedImages> merged_;  // none: the settings say so
   std::unique_ptr<Attachments> attachments_;
   std::unique_ptr<PrefetchJobs> prefetch_;
+  std::unique_ptr<AttachRequests> attach_;
   std::shared_ptr<fuse::RequestTap> tap_ = std::make_shared<fuse::RequestTap>();
   std::unique_ptr<Insight> insight_;
   std::unique_ptr<MetricsServer> metrics_;  // none unless the settings say where

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/atomic_file.h"
+#include "base/fan_out.h"
 #include "base/log.h"
 #include "store/sealed_file.h"
 
@@ -13,6 +14,8 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 namespace {
+
+constexpr unsigned kLayersAtOnce = 8;
 
 // The local copy, or nothing when there is no good one.
 std::unique_ptr<SealedFile> local_copy(const fs::path& path) {
@@ -49,27 +52,30 @@ Layer::~Layer() = default;
 
 const format::LocationMapView& Layer::map() const { return map_.load(std::memory_order_acquire)->view; }
 
-Result<void> Layer::load() {
+Result<void> Layer::load_copies() {
   image_path_ = dir_ / "layers" / (digest_.hex() + ".erofs");
   image_ = local_copy(image_path_);
+  if (image_) view_ = TRY(format::ErofsView::open(image_->content()));
+  auto map = std::make_unique<MapCopy>();
+  map->file = local_copy(dir_ / "layers" / (digest_.hex() + ".map"));
+  if (map->file) {
+    map->view = TRY(format::LocationMapView::open_checked(map->file->content()));
+    use(*maps_.lock(), std::move(map));
+  }
+  return {};
+}
+
+bool Layer::is_complete() const { return image_ && map_.load(std::memory_order_acquire) != nullptr; }
+
+Result<void> Layer::fetch_missing() {
   if (!image_) {
     Bytes bytes = TRY(store_.read_layer_image(digest_));
     TRY(format::read_layer(bytes));
     image_ = make_local_copy(dir_, image_path_, std::move(bytes));
     if (image_->is_in_memory()) image_path_.clear();
+    view_ = TRY(format::ErofsView::open(image_->content()));
   }
-  view_ = TRY(format::ErofsView::open(image_->content()));
-  return load_map();
-}
-
-Result<void> Layer::load_map() {
-  auto copy = std::make_unique<MapCopy>();
-  copy->file = local_copy(dir_ / "layers" / (digest_.hex() + ".map"));
-  if (copy->file) {
-    copy->view = TRY(format::LocationMapView::open_checked(copy->file->content()));
-    use(*maps_.lock(), std::move(copy));
-    return {};
-  }
+  if (is_complete()) return {};
   auto fetched = TRY(fetch_map());
   use(*maps_.lock(), std::move(fetched));
   return {};
@@ -110,9 +116,26 @@ Result<LayerCache> LayerCache::open(Store store, fs::path dir) {
 }
 
 Result<std::shared_ptr<const Layer>> LayerCache::load(const Digest& layer) const {
-  auto loaded = std::shared_ptr<Layer>(new Layer(layer, store_, dir_));
-  TRY_IN(fmt::format("layer {}", layer.hex()), loaded->load());
-  return std::shared_ptr<const Layer>(std::move(loaded));
+  auto loaded = TRY(load_all({layer}));
+  return std::move(loaded.front());
+}
+
+// On a new node most of the time goes into round trips: names to look up, files to open.
+Result<std::vector<std::shared_ptr<const Layer>>> LayerCache::load_all(const std::vector<Digest>& layers) const {
+  std::vector<std::shared_ptr<const Layer>> loaded;
+  std::vector<Layer*> missing;
+  for (const Digest& digest : layers) {
+    auto layer = std::shared_ptr<Layer>(new Layer(digest, store_, dir_));
+    TRY_IN(fmt::format("layer {}", digest.hex()), layer->load_copies());
+    if (!layer->is_complete()) missing.push_back(layer.get());
+    loaded.push_back(std::move(layer));
+  }
+  std::vector<Result<void>> fetched(missing.size());
+  fan_out(missing.size(), kLayersAtOnce, [&](std::size_t i) { fetched[i] = missing[i]->fetch_missing(); });
+  for (std::size_t i = 0; i < missing.size(); ++i) {
+    TRY_IN(fmt::format("layer {}", missing[i]->digest().hex()), std::move(fetched[i]));
+  }
+  return loaded;
 }
 
 // Small documents: named by their digest, so a copy needs no seal.

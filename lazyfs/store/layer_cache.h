@@ -44,8 +44,9 @@ class Layer {
     std::chrono::steady_clock::time_point refreshed{};
   };
   Layer(const Digest& digest, Store store, std::filesystem::path dir);
-  Result<void> load();
-  Result<void> load_map();
+  Result<void> load_copies();
+  [[nodiscard]] bool is_complete() const;
+  Result<void> fetch_missing();
   [[nodiscard]] Result<std::unique_ptr<const MapCopy>> fetch_map() const;
   void use(Maps& maps, std::unique_ptr<const MapCopy> copy) const;
 
@@ -70,6 +71,8 @@ class LayerCache {
 
   // `not_found` or `corrupt` name the layer.
   [[nodiscard]] Result<std::shared_ptr<const Layer>> load(const Digest& layer) const;
+  // The same for several, in their order; what is not here yet comes from the store a few layers at a time.
+  [[nodiscard]] Result<std::vector<std::shared_ptr<const Layer>>> load_all(const std::vector<Digest>& layers) const;
   // `not_found` or `corrupt` name the environment.
   [[nodiscard]] Result<format::Env> load_env(const Digest& env) const;
 

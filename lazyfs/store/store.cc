@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "base/toml.h"
 #include "format/erofs.h"
+#include "store/internal/wide_read.h"
 
 namespace dsec::store {
 
@@ -186,7 +187,7 @@ Result<std::vector<format::PackEntry>> Store::read_pack_index(const Digest& pack
 bool Store::has_layer(const Digest& layer) const { return ::access(layer_image_path(layer).c_str(), F_OK) == 0; }
 
 Result<Bytes> Store::read_layer_image(const Digest& layer) const {
-  Bytes image = TRY(read_file(layer_image_path(layer), format::kMaxLayerImageBytes));
+  Bytes image = TRY(read_wide(layer_image_path(layer), format::kMaxLayerImageBytes));
   if (sha256(image) != layer) {
     return fail(ErrorCode::corrupt, "layer {}: its image {} is damaged", layer.hex(), layer_image_path(layer).native());
   }
@@ -194,7 +195,7 @@ Result<Bytes> Store::read_layer_image(const Digest& layer) const {
 }
 
 Result<Bytes> Store::read_layer_map(const Digest& layer) const {
-  return read_file(layer_map_path(layer), kMaxMapBytes);
+  return read_wide(layer_map_path(layer), kMaxMapBytes);
 }
 
 Result<Digest> Store::put_layer(ByteView image, ByteView map) const {

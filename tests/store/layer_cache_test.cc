@@ -11,6 +11,8 @@ namespace {
 using namespace dsec::test;
 namespace fs = std::filesystem;
 
+constexpr std::size_t kSealBytes = 16;  // at the end of a local copy
+
 struct Fixture {
   TempDir dir;
   Store store = new_store(dir / "store");
@@ -108,6 +110,59 @@ TEST_CASE("a cache that cannot be written costs reads of the store, nothing else
   REQUIRE(layer);
   CHECK((*layer)->view().inode_count() == 1);
   CHECK((*layer)->image_path().empty());
+}
+
+// A layer of its own for each name; several MiB of metadata when it is to be `large`.
+Digest put_named_layer(const Store& store, const std::string& name, bool large) {
+  format::LayerTree tree;
+  format::Inode inode;
+  inode.mode = 0644;
+  REQUIRE(tree.add(tree.root(), name, inode));
+  for (int i = 0; large && i < 30'000; ++i) {
+    REQUIRE(tree.add(tree.root(), fmt::format("{:0>100}", i), inode));
+  }
+  return *store.put_layer(*format::write_layer(tree), format::write_location_map({}));
+}
+
+TEST_CASE("several layers come in the order they were asked for, new ones and those that are here, small and large") {
+  const Fixture f;
+  std::vector<Digest> layers{f.layer};
+  for (int i = 0; i < 20; ++i) layers.push_back(put_named_layer(f.store, fmt::format("n{}", i), i % 7 == 3));
+  for (std::size_t here = 0; here < layers.size(); here += 3) REQUIRE(f.cache.load(layers[here]));
+  for (const char* from : {"the store", "the copies"}) {
+    INFO(from);
+    const auto loaded = f.cache.load_all(layers);
+    REQUIRE(loaded);
+    REQUIRE(loaded->size() == layers.size());
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      CHECK((*loaded)[i]->digest() == layers[i]);
+      const std::string copy = read_text((*loaded)[i]->image_path());
+      CHECK(digest_of(std::string_view(copy).substr(0, copy.size() - kSealBytes)) == layers[i]);
+    }
+    fs::remove_all(f.store.root() / "layers");
+  }
+}
+
+TEST_CASE("of several layers the first bad one is named, wherever its image is cut or damaged") {
+  const Fixture f;
+  const Digest large = put_named_layer(f.store, "large", true);
+  const fs::path image = f.store.layer_image_path(large);
+  const std::string whole = read_text(image);
+  REQUIRE(whole.size() > 3 << 20);
+  for (const std::size_t length : {whole.size() - 1, whole.size() / 2, std::size_t{1} << 20, std::size_t{0}}) {
+    fs::resize_file(image, length);
+    const auto loaded = f.cache.load_all({f.layer, large, digest_of("absent")});
+    REQUIRE_FALSE(loaded);
+    CHECK(loaded.error().code == ErrorCode::corrupt);
+    CHECK_THAT(loaded.error().message, Catch::Contains(large.hex()));
+    write_text(image, whole);
+  }
+  for (const std::size_t at : {std::size_t{5000}, whole.size() / 2, whole.size() - 1}) {
+    damage(image, at, std::string(1, static_cast<char>(whole[at] ^ 0x10)));
+    CHECK(f.cache.load_all({f.layer, large}).error().code == ErrorCode::corrupt);
+    write_text(image, whole);
+  }
+  CHECK(f.cache.load_all({f.layer, large}));
 }
 
 TEST_CASE("an environment's document is read from the store once") {

@@ -4,7 +4,6 @@
 
 #include <filesystem>
 
-#include "base/mount_table.h"
 #include "base/result.h"
 
 namespace dsec::launcher {

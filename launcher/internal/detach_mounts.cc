@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/internal/mount_table.h"
+#include "launcher/internal/detach_mounts.h"
 
 #include <sys/mount.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <vector>
+
+#include "base/mount_table.h"
 
 namespace dsec::launcher {
 
