@@ -85,6 +85,8 @@ class ErofsView {
   [[nodiscard]] Result<bool> is_opaque(const InodeView& directory) const;
   // Visible xattrs in the order of the image.
   [[nodiscard]] Result<Xattrs> xattrs(const InodeView& inode, XattrView view) const;
+  // All of it but its names, as it was given to write_layer(). Of a whiteout only the type.
+  [[nodiscard]] Result<Inode> decode(const InodeView& inode) const;
   // An xattr as it stands in the image; `not_found` when absent.
   [[nodiscard]] Result<std::string_view> raw_xattr(const InodeView& inode, std::string_view name) const;
   // Every xattr as it stands in the image: (full name, value).

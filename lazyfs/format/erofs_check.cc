@@ -72,23 +72,7 @@ class TreeReader {
 
   Result<Inode> decode(const InodeView& view) {
     TRY(charge(view));
-    Inode inode;
-    inode.type = view.type;
-    if (view.type == FileType::whiteout) return inode;
-    inode.mode = view.mode;
-    inode.uid = view.uid;
-    inode.gid = view.gid;
-    inode.mtime = view.mtime;
-    inode.major = view.major;
-    inode.minor = view.minor;
-    if (view.type == FileType::regular) {
-      inode.size = view.size;
-      inode.object = TRY(view_.object(view));
-    }
-    if (view.type == FileType::symlink) inode.target = TRY(view_.symlink_target(view));
-    if (view.type == FileType::directory) inode.opaque = TRY(view_.is_opaque(view));
-    inode.xattrs = TRY(view_.xattrs(view, XattrView::plain));
-    return inode;
+    return view_.decode(view);
   }
 
   const ErofsView& view_;

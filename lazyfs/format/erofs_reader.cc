@@ -289,4 +289,24 @@ Result<Xattrs> ErofsView::xattrs(const InodeView& inode, XattrView view) const {
   return visible;
 }
 
+Result<Inode> ErofsView::decode(const InodeView& view) const {
+  Inode inode;
+  inode.type = view.type;
+  if (view.type == FileType::whiteout) return inode;
+  inode.mode = view.mode;
+  inode.uid = view.uid;
+  inode.gid = view.gid;
+  inode.mtime = view.mtime;
+  inode.major = view.major;
+  inode.minor = view.minor;
+  if (view.type == FileType::regular) {
+    inode.size = view.size;
+    inode.object = TRY(object(view));
+  }
+  if (view.type == FileType::symlink) inode.target = TRY(symlink_target(view));
+  if (view.type == FileType::directory) inode.opaque = TRY(is_opaque(view));
+  inode.xattrs = TRY(xattrs(view, XattrView::plain));
+  return inode;
+}
+
 }  // namespace dsec::format

@@ -17,22 +17,10 @@ using format::LayerTree;
 
 namespace {
 
-// Everything of an inode but its names, and but an opaque mark, which has nothing to act on any more.
+// Without an opaque mark, which has nothing to act on any more.
 Result<Inode> copy_inode(const ErofsView& image, const InodeView& from) {
-  Inode inode;
-  inode.type = from.type;
-  inode.mode = from.mode;
-  inode.uid = from.uid;
-  inode.gid = from.gid;
-  inode.mtime = from.mtime;
-  inode.major = from.major;
-  inode.minor = from.minor;
-  if (from.type == FileType::regular) {
-    inode.size = from.size;
-    inode.object = TRY(image.object(from));
-  }
-  if (from.type == FileType::symlink) inode.target = TRY(image.symlink_target(from));
-  if (image.has_visible_xattrs()) inode.xattrs = TRY(image.xattrs(from, format::XattrView::plain));
+  Inode inode = TRY(image.decode(from));
+  inode.opaque = false;
   return inode;
 }
 

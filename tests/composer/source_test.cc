@@ -30,7 +30,7 @@ TEST_CASE("relative paths start at the base directory, absolute ones do not") {
   const TempDir dir;
   write_file(dir / "sub/a.tar", "");
   CHECK(open_source("tar:a.tar", dir.path() / "sub"));
-  CHECK(open_source("tar:" + (dir / "sub/a.tar"), "/nowhere"));
+  CHECK(open_source("tar:" + (dir / "sub/a.tar").native(), "/nowhere"));
   CHECK(open_source("tar:a.tar", dir.path()).error().code == ErrorCode::not_found);
 }
 

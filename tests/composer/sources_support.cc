@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "composer/sources_support.h"
 
-#include <stdlib.h>
-
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <fstream>
@@ -91,17 +89,6 @@ Result<std::vector<Digest>> MemorySink::finish() {
   std::vector<Digest> digests;
   for (const File& file : files_) digests.push_back(file.digest);
   return digests;
-}
-
-TempDir::TempDir() {
-  std::string name = fs::temp_directory_path() / "dsec-test.XXXXXX";
-  REQUIRE(::mkdtemp(name.data()) != nullptr);
-  path_ = name;
-}
-
-TempDir::~TempDir() {
-  std::error_code ignored;
-  fs::remove_all(path_, ignored);
 }
 
 std::string shell(const fs::path& dir, const std::string& script) {

@@ -14,6 +14,7 @@
 #include "composer/sources/merged_tree.h"
 #include "composer/sources/source.h"
 #include "format/layer_tree.h"
+#include "support/temp_dir.h"
 
 namespace dsec::composer::test {
 
@@ -46,19 +47,7 @@ class MemorySink : public ContentSink {
   bool open_ = false;
 };
 
-// A directory of its own that is gone at the end of the test.
-class TempDir {
- public:
-  TempDir();
-  ~TempDir();
-  TempDir(const TempDir&) = delete;
-  TempDir& operator=(const TempDir&) = delete;
-  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-  [[nodiscard]] std::string operator/(std::string_view name) const { return (path_ / name).string(); }
-
- private:
-  std::filesystem::path path_;
-};
+using dsec::test::TempDir;
 
 // Runs a shell script in `dir` and fails the test when it fails. Returns its output.
 std::string shell(const std::filesystem::path& dir, const std::string& script);

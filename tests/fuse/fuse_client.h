@@ -21,6 +21,8 @@
 
 namespace dsec::fuse::test {
 
+constexpr std::uint64_t kForever = 1000000;  // seconds; anything above is "never" here
+
 struct Reply {
   std::uint64_t unique = 0;
   int error = 0;  // an errno, positive; 0 for success

@@ -15,8 +15,6 @@ namespace {
 using namespace dsec::test;
 using tree::test::World;
 
-constexpr std::uint64_t kForever = 1000000;  // seconds; anything above is "never" here
-
 struct Served {
   explicit Served(std::shared_ptr<store::ChunkSource> source = nullptr) {
     if (!source) source = world.source();

@@ -2,10 +2,10 @@
 // What a session shows of its requests: histograms, events, what is in flight, xattrs of its own.
 #include <catch2/catch.hpp>
 #include <cerrno>
-#include <future>
 
 #include "fuse/fuse_client.h"
 #include "store/meters.h"
+#include "support/gate.h"
 #include "tree/tree_support.h"
 
 namespace dsec::fuse::test {
@@ -42,9 +42,7 @@ struct Observed {
     slow = connection->walk({"env", "slow"});
   }
   ~Observed() { open(); }
-  void open() {
-    if (!std::exchange(is_open, true)) opener.set_value();
-  }
+  void open() { gate.open(); }
   [[nodiscard]] std::uint64_t count(Operation operation) const {
     return connection->session().stats().took[static_cast<std::size_t>(operation)].snapshot().count;
   }
@@ -58,9 +56,7 @@ struct Observed {
   }
 
   static constexpr std::chrono::milliseconds kDeadline{1500};
-  bool is_open = false;
-  std::promise<void> opener;
-  std::shared_future<void> gate{opener.get_future()};
+  Gate gate;
   World world;
   std::shared_ptr<RequestTap> tap = std::make_shared<RequestTap>();
   std::shared_ptr<tree::Namespace> names;

@@ -16,8 +16,6 @@ namespace {
 using namespace dsec::test;
 using tree::test::World;
 
-constexpr std::uint64_t kForever = 1000000;  // seconds; anything above is "never" here
-
 struct Served {
   explicit Served(SessionOptions::Xattrs xattrs = SessionOptions::Xattrs::no) {
     names->attach(

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <future>
 
+#include "fuse/hanging.h"
 #include "fuse/mounted.h"
 #include "fuse/rings.h"
 #include "tree/tree_support.h"
@@ -21,43 +22,21 @@ using tree::test::World;
 constexpr milliseconds kDeadline{400};
 constexpr int kSlowFiles = 12;  // more than a processor has threads
 
-// Files "slow0".. whose chunks do not come before the gate is opened, and "fast".
-struct Hanging {
-  Hanging() {
-    std::string lines = "/fast regular content=fast";
-    for (int i = 0; i < kSlowFiles; ++i) lines += fmt::format("\n/slow{} regular content=slow{}", i, i);
-    const auto layer = world.layer(lines);
-    auto source = std::make_shared<ScriptedSource>(
-        [this, inner = world.source()](const store::ChunkRequest& request, store::Deadline deadline) {
-          if (request.digest != digest_of("fast")) gate.wait();
-          return inner->fetch(request, deadline);
-        });
-    auto names = std::make_shared<tree::Namespace>(std::make_unique<tree::ContentReader>(source, 1 << 20));
-    names->attach("env", world.env("env", {layer}));
-    SessionOptions options;
-    options.transport = Transport::io_uring;
-    options.request_deadline = kDeadline;
-    mount = std::make_unique<Mount>(names, options);
-  }
-  ~Hanging() { open(); }
-  void open() {
-    if (!std::exchange(is_open, true)) opener.set_value();
-  }
-  [[nodiscard]] std::future<int> read_slow(int i) const {
-    return std::async(std::launch::async, [path = *mount / fmt::format("env/slow{}", i)] { return error_of(path); });
-  }
-  static int error_of(const std::filesystem::path& path) {
+SessionOptions through_rings() {
+  SessionOptions options;
+  options.transport = Transport::io_uring;
+  options.request_deadline = kDeadline;
+  return options;
+}
+
+// What a reader of a slow file gets: an errno, or 0.
+std::future<int> read_slow(const Mount& mount, int i) {
+  return std::async(std::launch::async, [path = mount / fmt::format("env/slow{}", i)] {
     const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     char bytes[16];
     return fd.valid() && ::pread(fd.get(), bytes, sizeof bytes, 0) >= 0 ? 0 : errno;
-  }
-
-  bool is_open = false;
-  std::promise<void> opener;
-  std::shared_future<void> gate{opener.get_future()};
-  World world;
-  std::unique_ptr<Mount> mount;
-};
+  });
+}
 
 // All threads of this process are on one processor, and so are their requests.
 class OnOneProcessor {
@@ -81,25 +60,27 @@ class OnOneProcessor {
 
 TEST_CASE("reads that hang in the store are EIO at their deadline, others are served again, and later reads work") {
   NEED_RINGS();
-  Hanging hanging;
-  REQUIRE(hanging.mount->session().transport() == Transport::io_uring);
+  Hanging<Mount> hanging(kSlowFiles, through_rings());
+  const Mount& mount = hanging.server();
+  REQUIRE(mount.session().transport() == Transport::io_uring);
   const OnOneProcessor here;
   std::vector<std::future<int>> slow;
   slow.reserve(kSlowFiles);
-  for (int i = 0; i < kSlowFiles; ++i) slow.push_back(hanging.read_slow(i));
+  for (int i = 0; i < kSlowFiles; ++i) slow.push_back(read_slow(mount, i));
   for (auto& one : slow) CHECK(one.get() == EIO);
-  CHECK(read_text(*hanging.mount / "env/fast") == "fast");
+  CHECK(read_text(mount / "env/fast") == "fast");
   hanging.open();
   for (int i = 0; i < kSlowFiles; ++i)
-    CHECK(read_text(*hanging.mount / fmt::format("env/slow{}", i)) == fmt::format("slow{}", i));
+    CHECK(read_text(mount / fmt::format("env/slow{}", i)) == fmt::format("slow{}", i));
 }
 
 TEST_CASE("who waits when the file system is unmounted is told so") {
   NEED_RINGS();
-  Hanging hanging;
-  auto slow = hanging.read_slow(0);
-  while (hanging.mount->session().requests_in_flight().empty()) std::this_thread::yield();
-  hanging.mount->session().unmount();
+  Hanging<Mount> hanging(1, through_rings());
+  const Mount& mount = hanging.server();
+  auto slow = read_slow(mount, 0);
+  while (mount.session().requests_in_flight().empty()) std::this_thread::yield();
+  mount.session().unmount();
   const int error = slow.get();
   CHECK((error == ENOTCONN || error == ECONNABORTED));
   hanging.open();

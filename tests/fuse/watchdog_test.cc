@@ -2,10 +2,10 @@
 // A store that hangs, is damaged or gone: readers get EIO in time, never wrong bytes, and others go on.
 #include <catch2/catch.hpp>
 #include <cerrno>
-#include <future>
 #include <set>
 
 #include "fuse/fuse_client.h"
+#include "fuse/hanging.h"
 #include "tree/tree_support.h"
 
 namespace dsec::fuse::test {
@@ -19,41 +19,17 @@ using Clock = std::chrono::steady_clock;
 constexpr milliseconds kDeadline{400};
 constexpr milliseconds kSlack{2500};  // two looks of the watchdog, and a busy machine
 
-// A file system with files "slow0".."slow5", whose chunks never come before the gate is opened, and "fast".
-struct Hanging {
-  Hanging() {
-    std::string lines = "/fast regular content=fast";
-    for (int i = 0; i < 6; ++i) lines += fmt::format("\n/slow{} regular content=slow{}", i, i);
-    const auto layer = world.layer(lines);
-    auto source = std::make_shared<ScriptedSource>(
-        [this, inner = world.source()](const store::ChunkRequest& request, store::Deadline deadline) {
-          if (request.digest != digest_of("fast")) gate.wait();
-          return inner->fetch(request, deadline);
-        });
-    names = std::make_shared<tree::Namespace>(std::make_unique<tree::ContentReader>(source, 1 << 20));
-    names->attach("env", world.env("env", {layer}));
-    SessionOptions options;
-    options.threads = 2;
-    options.request_deadline = kDeadline;
-    connection = std::make_unique<Connection>(names, options);
-    connection->init();
-  }
-  ~Hanging() { open(); }
-  void open() {
-    if (!std::exchange(is_open, true)) opener.set_value();
-  }
-
-  bool is_open = false;
-  std::promise<void> opener;
-  std::shared_future<void> gate{opener.get_future()};
-  World world;
-  std::shared_ptr<tree::Namespace> names;
-  std::unique_ptr<Connection> connection;
-};
+SessionOptions two_threads() {
+  SessionOptions options;
+  options.threads = 2;
+  options.request_deadline = kDeadline;
+  return options;
+}
 
 TEST_CASE("a read that hangs in the store is EIO at its deadline, and is not answered again") {
-  Hanging hanging;
-  Connection& c = *hanging.connection;
+  Hanging<Connection> hanging(1, two_threads());
+  Connection& c = hanging.server();
+  c.init();
   const std::uint64_t slow = c.walk({"env", "slow0"});
   const auto start = Clock::now();
   CHECK(c.read(slow, 0, 10).error == EIO);
@@ -65,8 +41,9 @@ TEST_CASE("a read that hangs in the store is EIO at its deadline, and is not ans
 }
 
 TEST_CASE("while every thread hangs in the store, others are served again after the deadline") {
-  Hanging hanging;
-  Connection& c = *hanging.connection;
+  Hanging<Connection> hanging(4, two_threads());
+  Connection& c = hanging.server();
+  c.init();
   const std::uint64_t fast = c.walk({"env", "fast"});
   std::set<std::uint64_t> hung;
   fuse_read_in in{};

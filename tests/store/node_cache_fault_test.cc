@@ -20,8 +20,6 @@ namespace {
 using namespace dsec::test;
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t kQuota = 64 << 20;
-
 // A file system of its own at DIR/mnt, in a mount namespace of this process.
 class Mounted {
  public:
@@ -243,14 +241,10 @@ TEST_CASE("space that a killed owner used without saying so is given back") {
     const Bytes litter(32 << 20, 1);
     REQUIRE(::pwrite(data->get(), litter.data(), litter.size(), 2 << 20) == static_cast<ssize_t>(litter.size()));
   }
-  const auto space = [&] {
-    struct stat st {};
-    REQUIRE(::stat((dir / "cache/data").c_str(), &st) == 0);
-    return st.st_blocks * 512;
-  };
-  REQUIRE(space() > 32 << 20);
+  const fs::path data = dir / "cache/data";
+  REQUIRE(disk_bytes(data) > 32 << 20);
   const Cached cached(packs, cache_options(dir / "cache", kQuota));
-  while (space() > 5 << 20) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  while (disk_bytes(data) > 5 << 20) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   CHECK(cached.is_all_right(pack, 100000));
 }
 

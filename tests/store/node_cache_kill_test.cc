@@ -16,13 +16,13 @@ namespace {
 using namespace dsec::test;
 
 // Small, so that windows are evicted and their slots used again all the time.
-constexpr std::uint64_t kQuota = 5 << 20;
+constexpr std::uint64_t kSmallQuota = 5 << 20;
 
 // Reads at random for ever; ends by itself, with 1, only when a byte is wrong.
 [[noreturn]] void read_for_ever(const std::shared_ptr<ScriptedPacks>& packs, const std::vector<Digest>& names,
                                 const std::filesystem::path& dir, std::uint64_t seed) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  const Cached cached(packs, cache_options(dir, kQuota));
+  const Cached cached(packs, cache_options(dir, kSmallQuota));
   std::vector<std::thread> readers;
   for (unsigned t = 0; t < 3; ++t) {
     readers.emplace_back([&, t] {
@@ -31,7 +31,7 @@ constexpr std::uint64_t kQuota = 5 << 20;
         const Digest& pack = names[random() % names.size()];
         const std::size_t length = 1 + random() % 200000;
         if (!cached.is_right(pack, random() % (packs->content(pack).size() - length), length)) ::_exit(1);
-        if (random() % 50 == 0) cached.cache->evict(random() % kQuota);
+        if (random() % 50 == 0) cached.cache->evict(random() % kSmallQuota);
       }
     });
   }
@@ -58,10 +58,10 @@ TEST_CASE("a cache whose owner was killed at any moment has no wrong byte") {
     REQUIRE(::waitpid(child, &status, 0) == child);
     REQUIRE(WIFSIGNALED(status));
     random.discard(1);
-    const Cached cached(packs, cache_options(dir / "cache", kQuota));
+    const Cached cached(packs, cache_options(dir / "cache", kSmallQuota));
     REQUIRE(cached.cache->stats().trouble == "");
     found += cached.cache->stats().windows;
-    REQUIRE(cached.cache->stats().used_bytes <= kQuota);
+    REQUIRE(cached.cache->stats().used_bytes <= kSmallQuota);
     for (const Digest& pack : names) REQUIRE(cached.is_all_right(pack, 150000));
   }
   CHECK(found > 0);

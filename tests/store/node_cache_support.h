@@ -2,6 +2,8 @@
 // Packs that are made up, and a node cache above them whose every answer is compared.
 #pragma once
 
+#include <sys/stat.h>
+
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <functional>
@@ -50,12 +52,21 @@ class ScriptedPacks final : public store::PackReader {
   std::map<Digest, Bytes> packs_;
 };
 
+constexpr std::uint64_t kQuota = 64 << 20;  // for caches that need not evict
+
 inline store::NodeCacheOptions cache_options(const std::filesystem::path& dir, std::uint64_t quota_bytes) {
   store::NodeCacheOptions options;
   options.dir = dir;
   options.quota_bytes = quota_bytes;
   options.reserve_bytes = 0;
   return options;
+}
+
+// The disk space of a file, which may have holes.
+inline std::uint64_t disk_bytes(const std::filesystem::path& file) {
+  struct stat st {};
+  REQUIRE(::stat(file.c_str(), &st) == 0);
+  return static_cast<std::uint64_t>(st.st_blocks) * 512;
 }
 
 // A cache above `packs`.

@@ -1,22 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/node_cache.h"
 
-#include <fcntl.h>
-#include <malloc.h>
-#include <sys/stat.h>
-
 #include <thread>
 
-#include "base/guarded.h"
 #include "store/internal/window_record.h"
 #include "store/node_cache_support.h"
+#include "support/gate.h"
 
 namespace dsec::store {
 namespace {
 
 using namespace dsec::test;
-
-constexpr std::uint64_t kQuota = 64 << 20;
 
 TEST_CASE("ranges of every shape come back right, from the store and from the cache") {
   const TempDir dir;
@@ -98,10 +92,9 @@ TEST_CASE("a range is fetched once however many ask for it") {
   NodeCacheOptions options = cache_options(dir / "cache", kQuota);
   options.fetch_first_bytes = 64 << 10;
   const Cached cached(packs, options);
-  Guarded<bool> is_open;
+  Gate gate;
   packs->before = [&](const PackRequest&) -> Result<void> {
-    auto open = is_open.lock();
-    open.wait([&] { return *open; });
+    gate.wait();
     return {};
   };
   std::atomic<int> right = 0;
@@ -110,8 +103,7 @@ TEST_CASE("a range is fetched once however many ask for it") {
     threads.emplace_back([&, i] { right += cached.is_right(pack, i * 1000, 1000) ? 1 : 0; });
   }
   while (packs->reads == 0) std::this_thread::yield();
-  *is_open.lock() = true;
-  is_open.notify_all();
+  gate.open();
   for (std::thread& thread : threads) thread.join();
   CHECK(right == 16);
   CHECK(packs->reads == 1);
@@ -122,10 +114,9 @@ TEST_CASE("who waits for the fetch of another gives up at its own deadline, and 
   const auto packs = std::make_shared<ScriptedPacks>();
   const Digest pack = packs->add(1, 1 << 20);
   const Cached cached(packs, cache_options(dir / "cache", kQuota));
-  Guarded<bool> is_open;
+  Gate gate;
   packs->before = [&](const PackRequest&) -> Result<void> {
-    auto open = is_open.lock();
-    open.wait([&] { return *open; });
+    gate.wait();
     return packs->reads == 1 ? Result<void>(fail(ErrorCode::timeout, "the first has no time")) : Result<void>();
   };
   std::thread leader([&] { [[maybe_unused]] const auto ignored = cached.cache->read({pack, 0, 10}, later()); });
@@ -133,8 +124,7 @@ TEST_CASE("who waits for the fetch of another gives up at its own deadline, and 
   const auto late = cached.cache->read({pack, 0, 10}, std::chrono::steady_clock::now() + std::chrono::milliseconds(10));
   bool patient_is_right = false;
   std::thread patient([&] { patient_is_right = cached.is_right(pack, 0, 10); });
-  *is_open.lock() = true;
-  is_open.notify_all();
+  gate.open();
   leader.join();
   patient.join();
   REQUIRE_FALSE(late);
@@ -210,107 +200,6 @@ TEST_CASE("a reader that refuses the bytes gets them from the store, and the cac
   CHECK(packs->reads == 2);
 }
 
-TEST_CASE("the quota holds while more than it passes, and what is read often stays") {
-  const TempDir dir;
-  constexpr std::uint64_t kSmall = 8 << 20;
-  const auto packs = std::make_shared<ScriptedPacks>();
-  const Digest often = packs->add(1, 1 << 20);
-  const Digest once = packs->add(2, 40 << 20);
-  const Cached cached(packs, cache_options(dir / "cache", kSmall));
-  const auto space = [&] {
-    struct stat st {};
-    REQUIRE(::stat((dir / "cache/data").c_str(), &st) == 0);
-    return static_cast<std::uint64_t>(st.st_blocks) * 512;
-  };
-  for (std::uint64_t at = 0; at < 40 << 20; at += 1 << 20) {
-    REQUIRE(cached.is_right(once, at, 1 << 20));
-    for (int i = 0; i < 2; ++i) REQUIRE(cached.is_right(often, 0, 1000));
-    cached.cache->settle();
-    CHECK(cached.cache->stats().used_bytes <= kSmall);
-    CHECK(space() <= kSmall);
-  }
-  const NodeCacheStats stats = cached.cache->stats();
-  CHECK(stats.evicted_bytes >= 30 << 20);
-  CHECK(stats.trouble == "");
-  packs->reads = 0;
-  REQUIRE(cached.is_right(often, 0, 1000));
-  CHECK(packs->reads == 0);
-}
-
-TEST_CASE("eviction on request frees the disk, some or all of it") {
-  const TempDir dir;
-  const auto packs = std::make_shared<ScriptedPacks>();
-  const Digest pack = packs->add(1, 16 << 20);
-  const Cached cached(packs, cache_options(dir / "cache", kQuota));
-  REQUIRE(cached.is_all_right(pack, 1 << 20));
-  cached.cache->settle();
-  CHECK(cached.cache->evict(4 << 20) == 4 << 20);
-  CHECK(cached.cache->stats().used_bytes == 12 << 20);
-  CHECK(cached.cache->evict(~std::uint64_t{0}) == 12 << 20);
-  struct stat st {};
-  REQUIRE(::stat((dir / "cache/data").c_str(), &st) == 0);
-  CHECK(st.st_blocks * 512 < 1 << 20);
-  CHECK(cached.is_all_right(pack, 1 << 20));
-}
-
-TEST_CASE("it tells which ranges are here without using them, and forgets the windows of a range") {
-  const TempDir dir;
-  const auto packs = std::make_shared<ScriptedPacks>();
-  const Digest pack = packs->add(1, 3 << 20);
-  const Cached cached(packs, cache_options(dir / "cache", kQuota));
-  NodeCache& cache = *cached.cache;
-  REQUIRE(cache.read({pack, 100, 1000}, later()));
-  cache.settle();
-  const NodeCacheStats before = cache.stats();
-  CHECK(cache.has(pack, 100, 1000));
-  CHECK(cache.has(pack, 0, 16 << 10));
-  CHECK_FALSE(cache.has(pack, 100, 16 << 10));  // its last bytes are in the next block
-  CHECK_FALSE(cache.has(pack, 2 << 20, 1));
-  CHECK_FALSE(cache.has(Digest{}, 100, 1000));
-  CHECK_FALSE(cache.has(pack, ~std::uint64_t{0}, 2));
-  CHECK(cache.stats().hits == before.hits);
-  REQUIRE(cached.is_all_right(pack, 50000));
-  cache.settle();
-  CHECK(cache.has(pack, 0, 3 << 20));
-  cache.drop(pack, 100, 1);
-  CHECK_FALSE(cache.has(pack, 100, 1000));
-  CHECK(cache.has(pack, 1 << 20, 2 << 20));
-  cache.evict(0);
-  CHECK(cache.stats().used_bytes == 2 << 20);
-  CHECK(cached.is_all_right(pack, 50000));
-}
-
-TEST_CASE("readers get right bytes while everything is evicted under them") {
-  const TempDir dir;
-  const auto packs = std::make_shared<ScriptedPacks>();
-  const Digest pack = packs->add(1, 12 << 20);
-  const Cached cached(packs, cache_options(dir / "cache", 6 << 20));
-  std::atomic<int> wrong = 0;
-  std::atomic<bool> done = false;
-  std::vector<std::thread> readers;
-  for (unsigned t = 0; t < 6; ++t) {
-    readers.emplace_back([&, t] {
-      std::mt19937_64 random(t);
-      for (int i = 0; i < 400; ++i) {
-        const std::size_t length = 1 + random() % 100000;
-        if (!cached.is_right(pack, random() % ((12 << 20) - length), length)) ++wrong;
-      }
-    });
-  }
-  std::thread evictor([&] {
-    std::mt19937_64 random(99);
-    while (!done) {
-      cached.cache->evict(random() % 3 == 0 ? ~std::uint64_t{0} : random() % (4 << 20));
-      std::this_thread::yield();
-    }
-  });
-  for (std::thread& reader : readers) reader.join();
-  done = true;
-  evictor.join();
-  CHECK(wrong == 0);
-  CHECK(cached.cache->stats().dropped_corrupt == 0);
-}
-
 TEST_CASE("a directory has one owner; others read around it and take over when it ends") {
   const TempDir dir;
   const auto packs = std::make_shared<ScriptedPacks>();
@@ -336,11 +225,10 @@ TEST_CASE("demand goes ahead of what is fetched for later, and takes over what i
   NodeCacheOptions options = cache_options(dir / "cache", kQuota);
   options.max_prefetch = 1;
   const Cached cached(packs, options);
-  Guarded<bool> is_open;
+  Gate gate;
   constexpr std::uint64_t kSlow = 0;  // the prefetch of this place occupies the only turn
   packs->before = [&](const PackRequest& request) -> Result<void> {
-    auto open = is_open.lock();
-    if (request.offset == kSlow) open.wait([&] { return *open; });
+    if (request.offset == kSlow) gate.wait();
     return {};
   };
   const auto prefetch = [&](std::uint64_t offset) {
@@ -354,8 +242,7 @@ TEST_CASE("demand goes ahead of what is fetched for later, and takes over what i
   CHECK(cached.is_right(pack, 16 << 20, 100));  // demand elsewhere
   CHECK(cached.is_right(pack, 8 << 20, 100));   // demand for what the second one waits with
   CHECK(packs->reads >= 3);
-  *is_open.lock() = true;
-  is_open.notify_all();
+  gate.open();
   running.join();
   waiting.join();
 }
@@ -367,10 +254,9 @@ TEST_CASE("what is fetched ahead is read beside demand, and nothing beside what 
   NodeCacheOptions options = cache_options(dir / "cache", kQuota);
   options.fetch_first_bytes = 1 << 20;
   const Cached cached(packs, options);
-  Guarded<bool> is_open;
+  Gate gate;
   packs->before = [&](const PackRequest& request) -> Result<void> {
-    auto open = is_open.lock();
-    if (request.offset == 0) open.wait([&] { return *open; });
+    if (request.offset == 0) gate.wait();
     return {};
   };
   std::thread demand([&] { CHECK(cached.is_right(pack, 0, 100)); });
@@ -380,37 +266,8 @@ TEST_CASE("what is fetched ahead is read beside demand, and nothing beside what 
     REQUIRE(ahead);
     CHECK(ahead->store_bytes == 64 << 10);
   }
-  *is_open.lock() = true;
-  is_open.notify_all();
+  gate.open();
   demand.join();
-}
-
-TEST_CASE("a cache of tens of thousands of windows opens with all of them and little memory") {
-  const TempDir dir;
-  const auto packs = std::make_shared<ScriptedPacks>();
-  const Digest pack = packs->add(1, 1 << 20);
-  { const Cached cached(packs, cache_options(dir / "cache", std::uint64_t{1} << 40)); }
-  constexpr std::uint32_t kWindows = 30000;
-  Bytes index(std::size_t{kWindows} * kWindowRecordBytes);
-  for (std::uint32_t i = 0; i < kWindows; ++i) {
-    WindowRecord record{digest_of("another"), kWindows * kWindowBytes, i, 0, {}};
-    record.blocks = BlockSums(~std::uint64_t{0}, [](unsigned) { return 1u; });
-    const auto bytes = write_window_record(record);
-    std::copy(bytes.begin(), bytes.end(), index.begin() + std::size_t{i} * kWindowRecordBytes);
-  }
-  const auto file = open_file(dir / "cache/index", O_WRONLY | O_APPEND);
-  REQUIRE(file);
-  REQUIRE(write_all(*file, index));
-  index = {};
-  const std::size_t before = ::mallinfo2().uordblks;
-  const auto begin = std::chrono::steady_clock::now();
-  const Cached cached(packs, cache_options(dir / "cache", std::uint64_t{1} << 40));
-  const auto took = std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - begin);
-  const std::size_t each = (::mallinfo2().uordblks - before) / kWindows;
-  CHECK(cached.cache->stats().windows == kWindows);
-  CHECK(each <= 400);  // 4 bytes for each of the 64 blocks, and the tables
-  WARN("opened " << kWindows << " windows in " << took.count() << " us, " << each << " bytes of memory each");
-  CHECK(cached.is_right(pack, 0, 1000));
 }
 
 }  // namespace

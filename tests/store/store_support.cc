@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
-#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <random>
@@ -15,17 +14,6 @@
 namespace dsec::test {
 
 namespace fs = std::filesystem;
-
-TempDir::TempDir() {
-  std::string path = (fs::temp_directory_path() / "dsec-test-XXXXXX").native();
-  if (::mkdtemp(path.data()) == nullptr) FAIL("cannot create " << path);
-  path_ = path;
-}
-
-TempDir::~TempDir() {
-  std::error_code ignored;
-  fs::remove_all(path_, ignored);
-}
 
 Bytes noise(std::uint64_t seed, std::size_t size) {
   std::mt19937_64 random(seed);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tests of lazyfs/ share: directories that go away, chunks that are made up, sources that do as they are told.
+// What the tests of lazyfs/ share: chunks that are made up, sources that do as they are told.
 #pragma once
 
 #include <atomic>
@@ -11,22 +11,9 @@
 
 #include "store/chunk_source.h"
 #include "store/store.h"
+#include "support/temp_dir.h"
 
 namespace dsec::test {
-
-// A directory of its own that is gone at the end of the test.
-class TempDir {
- public:
-  TempDir();
-  ~TempDir();
-  TempDir(const TempDir&) = delete;
-  TempDir& operator=(const TempDir&) = delete;
-  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-  [[nodiscard]] std::filesystem::path operator/(std::string_view name) const { return path_ / name; }
-
- private:
-  std::filesystem::path path_;
-};
 
 // Bytes that no compressor shrinks, the same for the same seed.
 Bytes noise(std::uint64_t seed, std::size_t size);

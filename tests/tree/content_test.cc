@@ -27,14 +27,7 @@ struct OneFile {
     file = walk(*env).at("/f").attributes.id;
   }
   [[nodiscard]] Result<Bytes> read(std::uint64_t offset, std::size_t length) const {
-    Bytes joined;
-    for (const Slice& slice : TRY(names->read(file, offset, length, later()))) {
-      if (slice.chunk)
-        joined.insert(joined.end(), slice.view().begin(), slice.view().end());
-      else
-        joined.resize(joined.size() + slice.length);
-    }
-    return joined;
+    return read_bytes(*names, file, offset, length);
   }
   World world;
   std::shared_ptr<const EnvTree> env;

@@ -12,11 +12,6 @@
 namespace dsec::tree::test {
 namespace {
 
-using format::FileType;
-using format::Inode;
-using format::InodeId;
-using format::LayerTree;
-
 std::string describe(const Attributes& a) {
   return fmt::format("{} {:o} {}:{} nlink={} size={} {}.{} {}:{}", to_string(a.type), a.mode, a.uid, a.gid, a.nlink,
                      a.size, a.mtime.sec, a.mtime.nsec, a.major, a.minor);

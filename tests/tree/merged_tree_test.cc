@@ -13,11 +13,6 @@
 namespace dsec::tree::test {
 namespace {
 
-using format::FileType;
-using format::Inode;
-using format::InodeId;
-using format::LayerTree;
-
 const auto kNever = [] { return false; };
 
 // The dump of layers (bottom to top) merged, without the root's line.

@@ -35,16 +35,9 @@ struct Shown {
     return names->lookup(directory.id, hex.substr(2), later());
   }
   Bytes read(NodeId node, std::uint64_t offset, std::size_t length) const {
-    Bytes joined;
-    const auto slices = names->read(node, offset, length, later());
-    if (!slices) FAIL(slices.error().message);
-    for (const Slice& slice : *slices) {
-      if (slice.chunk)
-        joined.insert(joined.end(), slice.view().begin(), slice.view().end());
-      else
-        joined.resize(joined.size() + slice.length);
-    }
-    return joined;
+    auto bytes = read_bytes(*names, node, offset, length);
+    if (!bytes) FAIL(bytes.error().message);
+    return std::move(*bytes);
   }
   World world;
   std::shared_ptr<ObjectTable> objects;

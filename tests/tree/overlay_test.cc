@@ -21,10 +21,6 @@ namespace dsec::tree::test {
 namespace {
 
 namespace fs = std::filesystem;
-using format::FileType;
-using format::Inode;
-using format::InodeId;
-using format::LayerTree;
 
 mode_t type_bits(FileType type) {
   switch (type) {

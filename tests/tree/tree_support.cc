@@ -79,4 +79,15 @@ std::unique_ptr<Namespace> World::names() {
   return std::make_unique<Namespace>(std::make_unique<ContentReader>(source_, 1 << 20));
 }
 
+Result<Bytes> read_bytes(const Namespace& names, NodeId file, std::uint64_t offset, std::size_t length) {
+  Bytes joined;
+  for (const Slice& slice : TRY(names.read(file, offset, length, later()))) {
+    if (slice.chunk)
+      joined.insert(joined.end(), slice.view().begin(), slice.view().end());
+    else
+      joined.resize(joined.size() + slice.length);
+  }
+  return joined;
+}
+
 }  // namespace dsec::tree::test

@@ -23,6 +23,10 @@ using dsec::test::later;
 using dsec::test::new_store;
 using dsec::test::noise;
 using dsec::test::TempDir;
+using format::FileType;
+using format::Inode;
+using format::InodeId;
+using format::LayerTree;
 using Layers = std::vector<std::shared_ptr<const store::Layer>>;
 
 // Makes layers and environments in a store of its own; contents are in memory.
@@ -59,5 +63,8 @@ class World {
   std::shared_ptr<store::MemorySource> source_;
   std::vector<format::MapEntry> entries_;
 };
+
+// What Namespace::read() gives, in one piece and with holes as zeros; its errors.
+Result<Bytes> read_bytes(const Namespace& names, NodeId file, std::uint64_t offset, std::size_t length);
 
 }  // namespace dsec::tree::test

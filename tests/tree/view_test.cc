@@ -8,7 +8,6 @@
 namespace dsec::tree::test {
 namespace {
 
-using format::FileType;
 using format::XattrView;
 
 constexpr std::string_view kLines =
