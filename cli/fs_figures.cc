@@ -21,6 +21,12 @@ std::string ratio_text(const Json& ratio) {
 
 std::string short_digest(const Json& env) { return env.value("env", "").substr(0, 12); }
 
+std::string node_cache_warning(const Json& node_cache) {
+  const Json& trouble = part_of(node_cache, "trouble");
+  if (!trouble.is_string() || trouble.get<std::string>().empty()) return {};
+  return fmt::format("WARNING: the node cache is off: {}\n", trouble.get<std::string>());
+}
+
 Result<std::string> env_digest(const CommonArgs& args, const std::string& name) {
   if (name.empty()) return std::string();
   const store::Store store = TRY(store::Store::open(default_store(args.store)));

@@ -34,6 +34,9 @@ std::string ratio_text(const Json& ratio);
 // The first 12 digits of "env".
 std::string short_digest(const Json& env);
 
+// A line for people when the node cache cannot be used, of its part of a document; empty when all is well.
+std::string node_cache_warning(const Json& node_cache);
+
 // The digest of the environment that a person means; empty for an empty name.
 Result<std::string> env_digest(const CommonArgs& args, const std::string& name);
 

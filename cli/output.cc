@@ -37,32 +37,29 @@ std::string format_table(const std::vector<std::vector<std::string>>& rows) {
 
 namespace {
 
-constexpr std::uint64_t kPeriodMs = 100;
-
-std::uint64_t now_ms() {
-  using namespace std::chrono;
-  return static_cast<std::uint64_t>(duration_cast<milliseconds>(steady_clock::now().time_since_epoch()).count());
-}
+constexpr std::chrono::milliseconds kPeriod{100};
 
 void put(const std::string& text) { std::fputs(text.c_str(), stderr); }
 
 }  // namespace
 
-ProgressLine::ProgressLine(bool json) : terminal_(::isatty(STDERR_FILENO) == 1 && !json), json_(json) {}
+ProgressLine::ProgressLine(bool json) : terminal_(::isatty(STDERR_FILENO) == 1 && !json), json_(json) {
+  if (!terminal_ && !json_) last_ = std::chrono::steady_clock::now();
+}
 
 ProgressLine::~ProgressLine() {
   if (drawn_) put("\r\033[K");
 }
 
-bool ProgressLine::due() {
-  const std::uint64_t now = now_ms();
-  if (now - last_ms_ < kPeriodMs) return false;
-  last_ms_ = now;
+bool ProgressLine::due(std::chrono::milliseconds period) {
+  const auto now = std::chrono::steady_clock::now();
+  if (now - last_ < period) return false;
+  last_ = now;
   return true;
 }
 
 void ProgressLine::update(const std::string& label, std::uint64_t done, std::uint64_t total) {
-  if ((!terminal_ && !json_) || !due()) return;
+  if ((!terminal_ && !json_) || !due(kPeriod)) return;
   if (json_) {
     put(dump_json({{"progress", label}, {"done", done}, {"total", total}}) + "\n");
     return;
@@ -72,8 +69,9 @@ void ProgressLine::update(const std::string& label, std::uint64_t done, std::uin
   put(fmt::format("\r\033[K{}{} {}", label, share, human_size(done)));
 }
 
-void ProgressLine::say(const std::string& line) {
-  if (!terminal_ || !due()) return;
+void ProgressLine::say(const std::string& line, const std::string& elsewhere) {
+  if (!terminal_ && !json_ && !elsewhere.empty() && due(kElsewherePeriod)) put(fmt::format("{}\n", elsewhere));
+  if (!terminal_ || !due(kPeriod)) return;
   drawn_ = true;
   put(fmt::format("\r\033[K{}", line));
 }

@@ -2,6 +2,7 @@
 // Output for people and programs.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -19,8 +20,8 @@ Result<void> print_json(const Json& document);
 // Columns as wide as their widest cell; the last one is not padded. The first row is the heading.
 std::string format_table(const std::vector<std::vector<std::string>>& rows);
 
-// A line that is drawn over and over on a terminal, at most ten times a second; lines of JSON elsewhere would be noise,
-// so there is nothing off a terminal unless `json`. On standard error.
+// A line that is drawn over and over on a terminal, at most ten times a second, and with `json` one of JSON as often;
+// off a terminal there is nothing else than what say() is given for that. On standard error.
 class ProgressLine {
  public:
   explicit ProgressLine(bool json);
@@ -30,14 +31,16 @@ class ProgressLine {
 
   // `done` of `total` bytes (0: unknown) of what `label` names.
   void update(const std::string& label, std::uint64_t done, std::uint64_t total);
-  void say(const std::string& line);
+  // Off a terminal `elsewhere` is a line of its own, every kElsewherePeriod from the beginning on; empty: nothing is.
+  void say(const std::string& line, const std::string& elsewhere = {});
+  static constexpr std::chrono::seconds kElsewherePeriod{10};
 
  private:
-  bool due();
+  bool due(std::chrono::milliseconds period);
   bool terminal_ = false;
   bool json_ = false;
   bool drawn_ = false;
-  std::uint64_t last_ms_ = 0;
+  std::chrono::steady_clock::time_point last_;
 };
 
 }  // namespace dsec::cli

@@ -4,6 +4,8 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
+#include "base/text.h"
+#include "cli/option_values.h"
 #include "cli/verbs.h"
 
 namespace dsec::cli {
@@ -17,6 +19,23 @@ constexpr const char* kRunFooter =
     "The exit status is the command's own; 124 after --timeout, 125 when dsec failed, 126 when the command cannot be\n"
     "executed, 127 when it is not there, 128+N when signal N killed it. What the command writes is gone afterwards\n"
     "unless --keep. A command that is given replaces the environment's entrypoint and cmd.";
+
+constexpr std::uint64_t kMostIterations = 1'000'000'000;  // of `fs top`, one a second
+constexpr std::uint64_t kMostProcesses = 1u << 22;        // as the kernel (PID_MAX_LIMIT)
+
+// What CLI11 asks for the mistake in a value; `name` is what the value is called in the help.
+template <typename Parse>
+CLI::Validator valid(const char* name, Parse parse) {
+  const auto mistake = [parse](const std::string& text) {
+    const auto value = parse(text);
+    return value ? std::string() : value.error().message;
+  };
+  return CLI::Validator(mistake, name);
+}
+
+CLI::Validator count_of(std::uint64_t low, std::uint64_t high) {
+  return valid("NUMBER", [low, high](const std::string& text) { return parse_count(text, low, high); });
+}
 
 // Collects the verbs; each adds its options to its own argument struct, which lives as long as the action.
 class Parser {
@@ -41,6 +60,7 @@ class Parser {
 
   Action parse(int argc, char** argv) {
     std::vector<std::string> arguments(argv + 1, argv + argc);
+    if (is_misspelled(arguments)) return kExitUsage;
     split_command(arguments);
     std::reverse(arguments.begin(), arguments.end());  // as CLI11 takes a vector
     try {
@@ -74,7 +94,7 @@ class Parser {
     app->add_option("--name", args->name, "NAME[:TAG] of the environment; over a manifest's own");
     app->add_option("--target", args->target, "Directory that the tree of --from is placed in");
     app->add_option("-j,--jobs", args->jobs, "Threads that hash and compress [one a processor]")
-        ->check(CLI::Range(1u, 256u));
+        ->check(count_of(1, 256));
     app->add_flag("--strict", args->strict, "Warnings are errors");
     app->add_flag("--squash", args->squash, "One layer for each image");
     app->add_flag("--high", args->high_compression, "Compress better and slower (LZ4HC)");
@@ -118,16 +138,23 @@ class Parser {
       complete.command = command_;
       return run_verb(complete);
     });
-    run_->add_option("--cpus", args->cpus, "CPU time, in processors: 0.5, 2")->check(CLI::Range(0.01, 4096.0));
-    run_->add_option("-m,--memory", args->memory, "Memory: 512M, 4G");
-    run_->add_option("--pids", args->pids, "Processes and threads [4096]");
-    run_->add_option("--shm-size", args->shm_size, "Size of /dev/shm [64M]");
-    run_->add_option("-e,--env", args->variables, "NAME=VALUE, or NAME to pass ours on")->expected(1)->take_all();
-    run_->add_option("-v,--volume", args->volumes, "SOURCE:/TARGET[:ro]")->expected(1)->take_all();
+    run_->add_option("--cpus", args->cpus, "CPU time, in processors: 0.5, 2")->check(valid("NUMBER", parse_cpus));
+    run_->add_option("-m,--memory", args->memory, "Memory: 512M, 4G")->check(valid("SIZE", parse_memory_limit));
+    run_->add_option("--pids", args->pids, "Processes and threads [4096]")->check(count_of(1, kMostProcesses));
+    run_->add_option("--shm-size", args->shm_size, "Size of /dev/shm [64M]")->check(valid("SIZE", parse_some_bytes));
+    run_->add_option("-e,--env", args->variables, "NAME=VALUE, or NAME to pass ours on")
+        ->expected(1)
+        ->take_all()
+        ->check(valid("", check_variable));
+    run_->add_option("-v,--volume", args->volumes, "SOURCE:/TARGET[:ro]")
+        ->expected(1)
+        ->take_all()
+        ->check(valid("", parse_volume));
     run_->add_option("-w,--workdir", args->workdir, "Working directory");
     run_->add_option("-u,--user", args->user, "NAME or UID, with :GROUP or :GID");
     run_->add_option("--hostname", args->hostname, "Host name [the sandbox's id]");
-    run_->add_option("--timeout", args->timeout, "End the command after 30s, 5m, 2h");
+    run_->add_option("--timeout", args->timeout, "End the command after 30s, 5m, 2h")
+        ->check(valid("DURATION", parse_some_time));
     run_->add_option("--network", args->network, "none or host [none]")->check(CLI::IsMember({"none", "host"}));
     add_rootfs_mode(run_, args->rootfs_mode);
     run_->add_option("-n,--name", args->name, "Name of the sandbox");
@@ -207,7 +234,7 @@ class Parser {
     common(inflight, *on<CommonArgs>(inflight, fs_inflight_verb));
     CLI::App* top = app->add_subcommand("top", "Rates, every second until Ctrl-C");
     auto top_args = on<TopArgs>(top, fs_top_verb);
-    top->add_option("-n,--iterations", top_args->iterations, "End after so many");
+    top->add_option("-n,--iterations", top_args->iterations, "End after so many")->check(count_of(1, kMostIterations));
     common(top, top_args->common, "Print one JSON document a line");
     CLI::App* trace = app->add_subcommand("trace", "Requests as they are answered, until Ctrl-C");
     auto trace_args = on<EnvArgs>(trace, fs_trace_verb);
@@ -223,15 +250,47 @@ class Parser {
   void add_fs_evict(CLI::App* app) {
     CLI::App* evict = app->add_subcommand("evict", "Empty the node cache");
     auto args = on<EvictArgs>(evict, fs_evict_verb);
-    evict->add_option("env", args->env, "Only what this one has (NAME[:TAG] or digest); others may have it, too");
+    CLI::Option* env =
+        evict->add_option("env", args->env, "Only what this one has (NAME[:TAG] or digest); others may have it, too");
     CLI::Option* all = evict->add_flag("--all", args->all, "Chunks in memory too");
-    evict->add_option("--bytes", args->bytes, "About so much of it, the least used first: 512M, 4G")->excludes(all);
+    evict
+        ->add_option("--bytes", args->bytes, "About so much of it, of all environments, the least used first: 512M, 4G")
+        ->check(valid("SIZE", parse_some_bytes))
+        ->excludes(all)
+        ->excludes(env);
     common(evict, args->common);
   }
 
   void add_doctor() {
     CLI::App* app = app_.add_subcommand("doctor", "Tell what this machine can do, what is missing and what follows");
     common(app, *on<CommonArgs>(app, doctor_verb));
+  }
+
+  // Says which word is no verb, if that is where one has to be.
+  [[nodiscard]] bool is_misspelled(const std::vector<std::string>& arguments) const {
+    const CLI::App* group = &app_;
+    for (const std::string& word : arguments) {
+      const auto verbs = group->get_subcommands([](const CLI::App*) { return true; });
+      if (verbs.empty() || starts_with(word, "-")) return false;
+      const auto found = std::find_if(verbs.begin(), verbs.end(), [&](auto* verb) { return verb->check_name(word); });
+      if (found == verbs.end()) {
+        say_unknown(*group, word, verbs);
+        return true;
+      }
+      group = *found;
+    }
+    return false;
+  }
+
+  static void say_unknown(const CLI::App& group, const std::string& word, const std::vector<const CLI::App*>& verbs) {
+    std::vector<std::string> names;
+    for (const CLI::App* verb : verbs) names.push_back(verb->get_name());
+    const std::string_view near = nearest(word, std::vector<std::string_view>(names.begin(), names.end()));
+    const std::string hint =
+        near.empty() ? fmt::format("verbs: {}", fmt::join(names, ", ")) : fmt::format("did you mean \"{}\"?", near);
+    const CLI::App* parent = group.get_parent();
+    fmt::print(stderr, "{}{}: unknown verb \"{}\"; {}\nRun with --help for more information.\n",
+               parent != nullptr ? parent->get_name() + " " : "", group.get_name(), escaped(word), hint);
   }
 
   // Everything after the environment's name is the command's, also what looks like an option of ours.

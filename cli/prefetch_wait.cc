@@ -22,18 +22,31 @@ namespace {
 constexpr std::chrono::milliseconds kPause{50};
 constexpr std::size_t kBarWidth = 30;
 
-// "[#####.........]  36%  12M of 34M  4.1M/s  5 s left"
-std::string bar_of(const FetchProgress& progress, double seconds) {
+// A job as it was when we first saw it: what was fetched before is no figure of how fast it is now.
+struct Beginning {
+  std::chrono::steady_clock::time_point at = std::chrono::steady_clock::now();
+  std::uint64_t fetched_bytes = 0;
+};
+
+// "12.0 MiB of 34.0 MiB  4.1 MiB/s  5 s left"; the speed is that of the store, and what is left is taken to come from
+// there.
+std::string text_of(const FetchProgress& progress, const Beginning& since, std::string_view between) {
+  std::string text = fmt::format("{} of {}", human_size(progress.done_bytes), human_size(progress.planned_bytes));
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - since.at;
+  if (seconds.count() < 0.2 || progress.fetched_bytes <= since.fetched_bytes) return text;
+  const double rate = static_cast<double>(progress.fetched_bytes - since.fetched_bytes) / seconds.count();
+  const auto left = static_cast<double>(progress.planned_bytes - std::min(progress.done_bytes, progress.planned_bytes));
+  return text + fmt::format("{}{}/s{}{:.0f} s left", between, human_size(static_cast<std::uint64_t>(rate)), between,
+                            left / rate);
+}
+
+// With "[#####.........]  36%  " before it.
+std::string bar_of(const FetchProgress& progress, const Beginning& since) {
   const std::uint64_t total = std::max<std::uint64_t>(progress.planned_bytes, 1);
   const std::uint64_t done = std::min(progress.done_bytes, total);
   const std::size_t filled = kBarWidth * done / total;
-  std::string text =
-      fmt::format("[{}{}] {:3}%  {} of {}", std::string(filled, '#'), std::string(kBarWidth - filled, '.'),
-                  done * 100 / total, human_size(progress.done_bytes), human_size(progress.planned_bytes));
-  if (seconds < 0.2 || done == 0) return text;
-  const double rate = static_cast<double>(done) / seconds;
-  return text + fmt::format("  {}/s  {:.0f} s left", human_size(static_cast<std::uint64_t>(rate)),
-                            static_cast<double>(total - done) / rate);
+  return fmt::format("[{}{}] {:3}%  {}", std::string(filled, '#'), std::string(kBarWidth - filled, '.'),
+                     done * 100 / total, text_of(progress, since, "  "));
 }
 
 Result<FetchProgress> end_of(const FetchProgress& progress) {
@@ -47,18 +60,17 @@ Result<FetchProgress> end_of(const FetchProgress& progress) {
 
 Result<FetchProgress> wait_for(Client& client, const Digest& env, Fetch what, bool json) {
   ProgressLine line(json);
-  auto began = std::chrono::steady_clock::now();
   FetchProgress progress = TRY(client.prefetch(env, what));
+  Beginning since{std::chrono::steady_clock::now(), progress.fetched_bytes};
   while (progress.state == State::running || progress.state == State::unknown || progress.state == State::stopped) {
     if (progress.state != State::running) {
-      began = std::chrono::steady_clock::now();
       progress = TRY(client.prefetch(env, what));
+      since = {std::chrono::steady_clock::now(), progress.fetched_bytes};
     }
-    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - began;
     if (json) {
       line.update("prefetch", progress.done_bytes, progress.planned_bytes);
     } else {
-      line.say(bar_of(progress, seconds.count()));
+      line.say(bar_of(progress, since), "dsec: fetched ahead: " + text_of(progress, since, ", "));
     }
     if (progress.state == State::running) std::this_thread::sleep_for(kPause);
     progress = TRY(client.prefetch_progress(env, what));

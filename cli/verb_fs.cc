@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/paths.h"
+#include "base/text.h"
+#include "cli/fs_figures.h"
 #include "cli/output.h"
 #include "cli/verbs.h"
 #include "control/client.h"
@@ -34,6 +36,16 @@ std::string describe_store(const Json& status) {
                      check.value("reason", ""));
 }
 
+// As `fs stats` counts it.
+std::string describe_fetched(const Json& status) {
+  const Json& bytes = part_of(part_of(status, "chunks"), "store_bytes");
+  const std::uint64_t demand = count_of(bytes, "demand");
+  const std::uint64_t ahead = count_of(bytes, "prefetch");
+  return fmt::format("{} from the store, {} of it ahead of need; {} chunks fetched for readers, {} failed",
+                     human_size(demand + ahead), human_size(ahead), count_of(status, "fetches"),
+                     count_of(status, "fetch_failures"));
+}
+
 }  // namespace
 
 Result<int> fs_status_verb(const CommonArgs& args) {
@@ -49,12 +61,15 @@ Result<int> fs_status_verb(const CommonArgs& args) {
     rows.push_back(
         {env["env"].get<std::string>().substr(0, 12), std::to_string(owners), env["path"].get<std::string>()});
   }
-  TRY(print(fmt::format("lazyfsd {} serves {} as process {}; {} bytes from the store in {} fetches, {} failed\n",
-                        status["version"].get<std::string>(), status["store"].get<std::string>(),
-                        status["pid"].get<int>(), status["store_bytes"].get<std::uint64_t>(),
-                        status["fetches"].get<std::uint64_t>(), status["fetch_failures"].get<std::uint64_t>())));
+  TRY(print(fmt::format("lazyfsd {} serves {} as process {}; {}\n", status["version"].get<std::string>(),
+                        status["store"].get<std::string>(), status["pid"].get<int>(), describe_fetched(status))));
   TRY(print(describe_keeper(status)));
   TRY(print(describe_store(status)));
+  TRY(print(node_cache_warning(part_of(part_of(status, "chunks"), "node_cache"))));
+  if (const std::string problem = status.value("settings_problem", ""); !problem.empty()) {
+    TRY(print(
+        fmt::format("WARNING: it serves with settings from before, since those of now cannot be used: {}\n", problem)));
+  }
   TRY(print(format_table(rows)));
   const auto left_out = status.value("attached_left_out", std::size_t{0});
   if (left_out > 0) TRY(print(fmt::format("{} more are not listed\n", left_out)));

@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "cli/fs_figures.h"
 #include "cli/fs_locate.h"
+#include "cli/option_values.h"
 #include "cli/output.h"
 #include "cli/verbs.h"
 #include "control/client.h"
@@ -77,8 +78,7 @@ std::string describe_caches(const Json& stats) {
                       human_size(count_of(disk, "used_bytes")), human_size(count_of(disk, "quota_bytes")),
                       human_size(count_of(disk, "evicted_bytes")), count_of(disk, "merged_waits"),
                       count_of(disk, "dropped_corrupt"));
-  const std::string trouble = disk.value("trouble", "");
-  return trouble.empty() ? text : text + fmt::format("WARNING: the node cache is off: {}\n", trouble);
+  return text + node_cache_warning(disk);
 }
 
 std::string describe_merged_images(const Json& merged) {
@@ -140,12 +140,9 @@ Result<int> fs_inflight_verb(const CommonArgs& args) {
 }
 
 Result<int> fs_evict_verb(const EvictArgs& args) {
-  if (!args.env.empty() && !args.bytes.empty()) {
-    return fail(ErrorCode::invalid, "--bytes is of all environments: what one has is evicted as a whole");
-  }
   Client client = TRY(running(args.common));
   Json request = {{"op", "evict"}, {"env", TRY(env_digest(args.common, args.env))}, {"memory", args.all}};
-  if (!args.bytes.empty()) request["bytes"] = TRY_IN("--bytes", parse_size(args.bytes));
+  if (!args.bytes.empty()) request["bytes"] = TRY_IN("--bytes", parse_some_bytes(args.bytes));
   const Json answer = TRY(client.ask(request));
   if (args.common.json) {
     TRY(print_json(answer));

@@ -34,8 +34,11 @@ Result<int> prefetch_verb(const PrefetchArgs& args) {
   } else if (needless) {
     TRY(print(fmt::format("nothing to fetch: {}\n", end.reason)));
   } else {
-    TRY(print(fmt::format("{} are on this node, {} of them fetched in {:.1f} s\n", human_size(end.planned_bytes),
-                          human_size(end.fetched_bytes), seconds.count())));
+    // Reads are of whole blocks of the cache, so more may be read than was planned.
+    const std::string how = end.fetched_bytes == 0 ? std::string("nothing had to be read from the store")
+                                                   : fmt::format("{} were read from the store in {:.1f} s",
+                                                                 human_size(end.fetched_bytes), seconds.count());
+    TRY(print(fmt::format("{} are on this node; {}\n", human_size(end.planned_bytes), how)));
   }
   return kExitOk;
 }

@@ -6,6 +6,7 @@
 #include "base/atomic_file.h"
 #include "base/paths.h"
 #include "base/text.h"
+#include "cli/option_values.h"
 #include "cli/output.h"
 #include "cli/prefetch_wait.h"
 #include "cli/rootfs_mode.h"
@@ -25,8 +26,8 @@ namespace {
 Result<void> add_variables(SandboxSpec& spec, const std::vector<std::string>& variables) {
   format::Variables given;
   for (const std::string& text : variables) {
+    TRY_IN("--env", check_variable(text));
     const std::size_t equals = text.find('=');
-    if (equals == 0 || text.empty()) return fail(ErrorCode::invalid, "-e \"{}\" has no name", escaped(text));
     if (equals != std::string::npos) {
       given.emplace_back(text.substr(0, equals), text.substr(equals + 1));
     } else if (const char* value = std::getenv(text.c_str())) {
@@ -35,22 +36,6 @@ Result<void> add_variables(SandboxSpec& spec, const std::vector<std::string>& va
   }
   format::set_variables(spec.env, given);
   return {};
-}
-
-// SRC:DST[:ro|:rw]
-Result<Volume> parse_volume(const std::string& text) {
-  std::vector<std::string_view> parts = split(text, ':');
-  Volume volume;
-  if (parts.size() == 3 && (parts[2] == "ro" || parts[2] == "rw")) {
-    volume.access = parts[2] == "ro" ? Volume::Access::read_only : Volume::Access::read_write;
-    parts.pop_back();
-  }
-  if (parts.size() != 2 || parts[0].empty() || parts[1].empty() || parts[1].front() != '/') {
-    return fail(ErrorCode::invalid, "-v \"{}\": write SOURCE:/TARGET or SOURCE:/TARGET:ro", escaped(text));
-  }
-  volume.source = std::filesystem::absolute(parts[0]);
-  volume.target = parts[1];
-  return volume;
 }
 
 Result<void> set_command(SandboxSpec& spec, const RunArgs& args, const RunConfig& config) {
@@ -68,9 +53,9 @@ Result<void> set_command(SandboxSpec& spec, const RunArgs& args, const RunConfig
 Result<void> set_limits(SandboxSpec& spec, const RunArgs& args) {
   spec.limits.cpus = args.cpus;
   spec.limits.pids = args.pids;
-  if (!args.memory.empty()) spec.limits.memory_bytes = TRY_IN("--memory", parse_size(args.memory));
-  if (!args.shm_size.empty()) spec.shm_bytes = TRY_IN("--shm-size", parse_size(args.shm_size));
-  if (!args.timeout.empty()) spec.timeout = TRY_IN("--timeout", parse_duration(args.timeout));
+  if (!args.memory.empty()) spec.limits.memory_bytes = TRY_IN("--memory", parse_memory_limit(args.memory));
+  if (!args.shm_size.empty()) spec.shm_bytes = TRY_IN("--shm-size", parse_some_bytes(args.shm_size));
+  if (!args.timeout.empty()) spec.timeout = TRY_IN("--timeout", parse_some_time(args.timeout));
   return {};
 }
 
@@ -84,7 +69,7 @@ Result<SandboxSpec> spec_of(const RunArgs& args, const Digest& env, const RunCon
   TRY(add_variables(spec, args.variables));
   TRY(set_command(spec, args, config));
   TRY(set_limits(spec, args));
-  for (const std::string& volume : args.volumes) spec.volumes.push_back(TRY(parse_volume(volume)));
+  for (const std::string& volume : args.volumes) spec.volumes.push_back(TRY_IN("--volume", parse_volume(volume)));
   spec.workdir = args.workdir.empty() ? config.workdir : args.workdir;
   spec.user = args.user.empty() ? config.user : args.user;
   spec.hostname = args.hostname;

@@ -18,8 +18,13 @@ Json to_json(const CheckReport& report) {
     problems.push_back(
         {{"what", problem.what}, {"name", problem.name}, {"message", problem.message}, {"hurts", problem.hurts}});
   }
-  return {{"packs", report.packs},   {"chunks", report.chunks}, {"pack_bytes", report.pack_bytes},
-          {"layers", report.layers}, {"envs", report.envs},     {"refs", report.refs},
+  return {{"packs", report.packs},
+          {"chunks", report.chunks},
+          {"pack_bytes", report.pack_bytes},
+          {"layers", report.layers},
+          {"envs", report.envs},
+          {"refs", report.refs},
+          {"unfinished", {{"files", report.unfinished.files}, {"bytes", report.unfinished.bytes}}},
           {"problems", problems}};
 }
 
@@ -28,6 +33,12 @@ std::string to_text(const CheckReport& report) {
   for (const CheckProblem& problem : report.problems) {
     text += fmt::format("{} {}: {}\n", problem.what, problem.name, problem.message);
     if (!problem.hurts.empty()) text += fmt::format("    hurts {}\n", fmt::join(problem.hurts, ", "));
+  }
+  if (report.unfinished.files > 0) {
+    text += fmt::format(
+        "unfinished files in tmp/: {} ({}), being written or of a killed compose; the next one removes what is a day "
+        "old\n",
+        report.unfinished.files, human_size(report.unfinished.bytes));
   }
   return text + fmt::format("{} packs ({}, {} chunks), {} layers, {} environments, {} refs: {}\n", report.packs,
                             human_size(report.pack_bytes), report.chunks, report.layers, report.envs, report.refs,

@@ -39,6 +39,7 @@ class Checker {
     TRY(check_refs(RefKind::env));
     TRY(check_refs(RefKind::layer));
     name_the_hurt();
+    report_.unfinished = count_unfinished_files(store_.tmp_dir());
     return std::move(report_);
   }
 
@@ -109,7 +110,7 @@ class Checker {
     const auto bytes = store_.read_layer_map(layer);
     if (!bytes) return layer_problem("map", layer, bytes.error().message);
     const auto map = format::LocationMapView::open(*bytes);
-    if (!map) return layer_problem("map", layer, map.error().message);
+    if (!map) return layer_problem("map", layer, map.error().within(store_.layer_map_path(layer).native()).message);
     check_objects(layer, *tree, *map);
   }
 

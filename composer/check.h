@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/atomic_file.h"
 #include "base/result.h"
 #include "store/store.h"
 
@@ -26,6 +27,7 @@ struct CheckReport {
   std::uint64_t layers = 0;
   std::uint64_t envs = 0;
   std::uint64_t refs = 0;
+  UnfinishedFiles unfinished;  // no problem: being written, or left behind by a composer that was killed
   std::vector<CheckProblem> problems;
 };
 

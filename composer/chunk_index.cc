@@ -21,6 +21,7 @@ Result<ChunkIndex> ChunkIndex::load(const store::Store& store) {
       log(LogLevel::warn, "pack_ignored", {{"pack", pack.hex()}, {"reason", entries.error().message}});
       continue;
     }
+    index.packs_.push_back(pack);
     for (const format::PackEntry& entry : *entries) {
       index.entries_.push_back(
           {entry.digest, {pack, entry.offset, entry.stored_bytes, entry.plain_bytes, entry.codec}});
@@ -28,6 +29,13 @@ Result<ChunkIndex> ChunkIndex::load(const store::Store& store) {
   }
   std::sort(index.entries_.begin(), index.entries_.end(), digest_less);
   return index;
+}
+
+bool ChunkIndex::has_pack(const Digest& pack) const { return std::binary_search(packs_.begin(), packs_.end(), pack); }
+
+bool ChunkIndex::has(const format::MapEntry& entry) const {
+  const auto [first, last] = std::equal_range(entries_.begin(), entries_.end(), entry, digest_less);
+  return std::find(first, last, entry) != last;
 }
 
 std::optional<format::ChunkLocation> ChunkIndex::find(const Digest& digest) const {

@@ -19,9 +19,14 @@ class ChunkIndex {
   static Result<ChunkIndex> load(const store::Store& store);
 
   [[nodiscard]] std::optional<format::ChunkLocation> find(const Digest& digest) const;
+  // Whether the pack was there and its index was readable.
+  [[nodiscard]] bool has_pack(const Digest& pack) const;
+  // Whether a pack has the chunk, and in just that place.
+  [[nodiscard]] bool has(const format::MapEntry& entry) const;
   [[nodiscard]] std::size_t size() const { return entries_.size(); }
 
  private:
+  std::vector<Digest> packs_;              // sorted
   std::vector<format::MapEntry> entries_;  // sorted by digest
 };
 

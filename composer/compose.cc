@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/log.h"
 #include "base/text.h"
 #include "composer/hidden_symlinks.h"
 #include "composer/locator.h"
@@ -70,9 +71,10 @@ class Composer {
       : store_(store), plan_(plan), options_(options) {}
 
   Result<ComposeReport> run() {
-    const ChunkIndex index = TRY(ChunkIndex::load(store_));
-    pipeline_ = Pipeline::create(store_, index, {options_.jobs, options_.effort});
-    locator_ = std::make_unique<Locator>(store_, *pipeline_);
+    remove_litter();
+    index_ = TRY(ChunkIndex::load(store_));
+    pipeline_ = Pipeline::create(store_, index_, {options_.jobs, options_.effort});
+    locator_ = std::make_unique<Locator>(store_, index_, *pipeline_);
     for (const LayerEntry& entry : plan_.layers) {
       stacks_.push_back({&entry, {}, {}});
       auto done = entry.from.empty() ? take_stack(stacks_.back()) : read_stack(stacks_.back());
@@ -85,11 +87,21 @@ class Composer {
     TRY(store_layers());
     TRY(store_env());
     report_.stats = pipeline_->stats();
-    pipeline_.reset();  // before the index that it uses
     return std::move(report_);
   }
 
  private:
+  // What composers that were killed left behind. Not being able to is no reason to fail.
+  void remove_litter() const {
+    const auto removed = remove_unfinished_files(store_.tmp_dir(), kLitterAge);
+    if (!removed) {
+      log(LogLevel::warn, "litter_not_removed", {{"reason", removed.error().message}});
+    } else if (removed->files > 0) {
+      log(LogLevel::info, "litter_removed",
+          {{"files", fmt::format("{}", removed->files)}, {"bytes", fmt::format("{}", removed->bytes)}});
+    }
+  }
+
   // A layer that must be in the store: an own stack, or one single layer by digest.
   Result<void> take_stack(Stack& stack) {
     const std::string name = to_string(RefKind::layer, stack.entry->ref);
@@ -97,9 +109,10 @@ class Composer {
     const Env env = TRY(store_.read_env(document));
     stack.config = env.config;
     for (const Digest& layer : env.layers) {
-      const Bytes image = TRY(store_.read_layer_image(layer));
-      const LayerTree tree = TRY_IN(fmt::format("layer {}", layer.hex()), format::read_layer(image));
-      TRY(locator_->add_stored_layer(layer));
+      const std::string context = fmt::format("layer {}", layer.hex());
+      const Bytes image = TRY_IN(context, store_.read_layer_image(layer));
+      const LayerTree tree = TRY_IN(context, format::read_layer(image));
+      TRY(locator_->add_stored_layer(layer, tree));
       TRY(put_on_top(tree, name));
       stack.layers.push_back(layer);
       report_.layers.push_back({layer, name, true, count_files(tree), image.size()});
@@ -162,9 +175,13 @@ class Composer {
   }
 
   Result<void> store_layers() {
+    using OldMap = store::Store::OldMap;
     for (const NewLayer& layer : new_layers_) {
       const Bytes map = TRY(locator_->map_of(layer.tree));
-      TRY(store_.put_layer(layer.image, map));
+      const Digest digest = sha256(layer.image);
+      const bool is_good = locator_->has_good_map(digest, map);
+      if (!is_good && store_.has_layer(digest)) log(LogLevel::warn, "location_map_replaced", {{"layer", digest.hex()}});
+      TRY(store_.put_layer(layer.image, map, is_good ? OldMap::keep : OldMap::replace));
     }
     return {};
   }
@@ -189,6 +206,7 @@ class Composer {
   const store::Store& store_;
   const ComposePlan& plan_;
   const ComposeOptions& options_;
+  ChunkIndex index_;
   std::unique_ptr<Pipeline> pipeline_;
   std::unique_ptr<Locator> locator_;
   MergedTree below_;  // of everything composed so far

@@ -2,6 +2,7 @@
 // From sources to layers and an environment in a store.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -13,6 +14,10 @@
 #include "store/store.h"
 
 namespace dsec::composer {
+
+// Half-written files of a store that nobody has touched for so long are nobody's: compose() removes them. A composer
+// that is at work touches all of its own each time when it closes a pack.
+inline constexpr std::chrono::hours kLitterAge{24};
 
 // What is being read; `total_bytes` is 0 when unknown.
 struct ComposeProgress {
@@ -48,9 +53,12 @@ struct ComposeReport {
 
 // Composes an environment: reads every source, stores what the store does not have, then writes layers, the environment
 // and last the refs. Until then nothing of it is visible; after a failure or a crash the store is as before, but for
-// litter in tmp/. The same input gives the same digests, whatever `jobs` is. Each [[layer]] with a source also becomes
-// a layer ref, which names a stack (docs/format.md, "Names"). `invalid` for mistakes in the plan or the sources,
-// `not_found` for a layer that is not in the store, and all that the store can fail with.
+// litter in tmp/, which a later call removes (kLitterAge). A layer that is there already is mended where its image is
+// damaged or its map does not lead to its chunks, say since a pack is gone. The same input gives the same digests,
+// whatever `jobs` is. Each [[layer]] with a source also becomes a layer ref, which names a stack (docs/format.md,
+// "Names"). `invalid` for mistakes in the plan or the sources, `not_found` for a layer that is not in the store,
+// `corrupt` for one there that cannot be read and has no source to be made anew from, and all that the store can fail
+// with.
 Result<ComposeReport> compose(const store::Store& store, const ComposePlan& plan, const ComposeOptions& options);
 
 }  // namespace dsec::composer

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "composer/pack_writer.h"
 
+#include <sys/stat.h>
+
 namespace dsec::composer {
 
 namespace {
@@ -44,6 +46,7 @@ Result<void> PackWriter::close() {
   digests_.push_back(open_->hash.finish());
   closed_.push_back(std::move(open_->file));
   open_.reset();
+  for (const AtomicFile& file : closed_) ::futimens(file.fd().get(), nullptr);  // none of them is litter
   return {};
 }
 

@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <functional>
 #include <string_view>
 #include <system_error>
 
@@ -88,14 +89,46 @@ Result<void> write_file_atomic(const std::filesystem::path& tmp_dir, const std::
   return file.commit(path);
 }
 
-void remove_unfinished_files(const std::filesystem::path& tmp_dir) {
+namespace {
+
+using Visit = std::function<void(const std::filesystem::path&, const struct stat&)>;
+
+void for_each_unfinished(const std::filesystem::path& tmp_dir, const Visit& visit) {
   constexpr std::size_t kNameBytes = kPrefix.size() + 6;
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(tmp_dir, error)) {
-    const std::string name = entry.path().filename().native();
-    std::error_code ignored;
-    if (name.size() == kNameBytes && starts_with(name, kPrefix)) std::filesystem::remove(entry.path(), ignored);
+  for (std::filesystem::directory_iterator it(tmp_dir, error), end; !error && it != end; it.increment(error)) {
+    const std::string name = it->path().filename().native();
+    if (name.size() != kNameBytes || !starts_with(name, kPrefix)) continue;
+    struct stat st {};
+    if (::lstat(it->path().c_str(), &st) == 0 && S_ISREG(st.st_mode)) visit(it->path(), st);
   }
+}
+
+void count(UnfinishedFiles& unfinished, const struct stat& st) {
+  ++unfinished.files;
+  unfinished.bytes += static_cast<std::uint64_t>(st.st_size);
+}
+
+}  // namespace
+
+void remove_unfinished_files(const std::filesystem::path& tmp_dir) {
+  for_each_unfinished(tmp_dir, [](const auto& path, const struct stat&) { ::unlink(path.c_str()); });
+}
+
+UnfinishedFiles count_unfinished_files(const std::filesystem::path& tmp_dir) {
+  UnfinishedFiles found;
+  for_each_unfinished(tmp_dir, [&](const auto&, const struct stat& st) { count(found, st); });
+  return found;
+}
+
+Result<UnfinishedFiles> remove_unfinished_files(const std::filesystem::path& tmp_dir, std::chrono::seconds age) {
+  const AtomicFile clock = TRY(AtomicFile::create(tmp_dir));
+  const struct stat now = TRY(stat_fd(clock.fd()));
+  UnfinishedFiles removed;
+  for_each_unfinished(tmp_dir, [&](const std::filesystem::path& path, const struct stat& st) {
+    if (now.st_mtim.tv_sec - st.st_mtim.tv_sec >= age.count() && ::unlink(path.c_str()) == 0) count(removed, st);
+  });
+  return removed;
 }
 
 }  // namespace dsec

@@ -2,6 +2,8 @@
 // Files that appear whole or not at all.
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <filesystem>
 
 #include "base/bytes.h"
@@ -42,6 +44,16 @@ class AtomicFile {
 
 // Removes what processes that have been killed had begun to write. For who owns `tmp_dir`; nobody else may write there.
 void remove_unfinished_files(const std::filesystem::path& tmp_dir);
+
+struct UnfinishedFiles {
+  std::uint64_t files = 0;
+  std::uint64_t bytes = 0;
+};
+// What is being written in `tmp_dir`, or was by processes that have been killed. What cannot be looked at is left out.
+UnfinishedFiles count_unfinished_files(const std::filesystem::path& tmp_dir);
+// Removes those that nobody has written to or touched for `age`, as the file system counts time: processes of several
+// machines, whose clocks differ, may write there. What was removed; an error when `tmp_dir` cannot be written.
+Result<UnfinishedFiles> remove_unfinished_files(const std::filesystem::path& tmp_dir, std::chrono::seconds age);
 
 // create, write, commit in one step.
 Result<void> write_file_atomic(const std::filesystem::path& tmp_dir, const std::filesystem::path& path, ByteView bytes);

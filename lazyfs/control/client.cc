@@ -16,6 +16,7 @@
 #include "base/lock_file.h"
 #include "base/paths.h"
 #include "base/process.h"
+#include "control/complaint.h"
 #include "control/wire.h"
 
 namespace dsec::control {
@@ -42,6 +43,7 @@ Result<void> start_daemon(const fs::path& store, const fs::path& dir) {
   const fs::path log_path = dir / "lazyfsd.log";
   const Fd null = TRY(open_file("/dev/null", O_RDWR));
   const Fd log = TRY(open_file(log_path, O_WRONLY | O_CREAT | O_APPEND, 0600));
+  const auto said_before = static_cast<std::uint64_t>(TRY(stat_fd(log)).st_size);
   SpawnOptions options;
   options.argv = {
       sibling_program("lazyfs-keeper").native(), "--store", store.native(), "--dir", dir.native(), "--ready-fd", "3"};
@@ -55,7 +57,11 @@ Result<void> start_daemon(const fs::path& store, const fs::path& dir) {
   const bool answered = ::poll(&polled, 1, kStartTimeoutMs) > 0;
   char byte = 0;
   const bool good = answered && ::read(ready.read_end.get(), &byte, 1) == 1;
-  if (!good) return fail(ErrorCode::unavailable, "lazyfsd did not start; its log is {}", log_path.native());
+  if (!good) {
+    const std::string reason = last_complaint(log_path, said_before);
+    return fail(ErrorCode::unavailable, "lazyfsd did not start{}{}; its log is {}", reason.empty() ? "" : ": ", reason,
+                log_path.native());
+  }
   child.detach();
   return {};
 }

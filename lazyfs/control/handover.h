@@ -26,7 +26,7 @@ inline constexpr int kXattrMountFd = 8;
 inline constexpr int kProgramFd = 9;  // the program itself, when it is started from a descriptor
 
 // What a lazyfsd leaves in its directory for the next one, besides `slots`, which stays.
-inline constexpr std::array kLeftForSuccessor{"attachments", "store.toml", "store.place"};
+inline constexpr std::array kLeftForSuccessor{"attachments", "store.toml", "store.place", "lazyfsd.toml"};
 void remove_what_was_left(const std::filesystem::path& dir);
 
 // Packets of one byte on the channel.

@@ -125,7 +125,8 @@ Result<Fd> listen_on(const std::filesystem::path& path) {
   const sockaddr_un address = TRY(address_of(path));
   Fd fd = TRY(make_socket());
   std::error_code ignored;
-  std::filesystem::remove(path, ignored);
+  if (std::filesystem::is_socket(std::filesystem::symlink_status(path, ignored)))
+    std::filesystem::remove(path, ignored);
   const mode_t mask = ::umask(0177);
   const int bound = ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
   ::umask(mask);

@@ -21,7 +21,7 @@ Result<void> send_message(const Fd& socket, const Json& message, int passed = -1
 // `passed` gets a descriptor that came with it.
 Result<Json> receive_message(const Fd& socket, std::string& rest, int timeout_ms, Fd* passed = nullptr);
 
-// A listening socket at `path` with mode 0600. What was there is replaced.
+// A listening socket at `path` with mode 0600. A socket that was there is replaced, anything else is an error.
 Result<Fd> listen_on(const std::filesystem::path& path);
 // `unavailable` when nobody listens, `timeout` when whoever does takes no connection for `timeout_ms` (-1: waits for
 // ever). Sending is bounded in the same way from then on.

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "base/log.h"
+#include "daemon/figures.h"
 #include "io/hf3fs_mount.h"
 #include "store/decode_ahead.h"
 #include "store/sources.h"
@@ -149,7 +150,10 @@ Json describe(const ChunkStack& stack) {
   Json cache = stack.node_cache ? describe_cache(stack.node_cache->stats()) : Json::object();
   cache["used"] = stack.node_cache != nullptr;
   cache["reason"] = stack.node_cache_reason;
-  Json all{{"io_engine", stack.io_engine}, {"node_cache", std::move(cache)}};
+  const StoreFigures fetched = store_figures(*stack.pack_meter);
+  Json all{{"io_engine", stack.io_engine},
+           {"node_cache", std::move(cache)},
+           {"store_bytes", {{"demand", fetched.demand_bytes}, {"prefetch", fetched.prefetch_bytes}}}};
   if (stack.hf3fs) all["hf3fs"] = describe_hf3fs(*stack.hf3fs);
   return all;
 }

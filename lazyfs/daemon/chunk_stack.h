@@ -36,7 +36,8 @@ struct ChunkStack {
 ChunkStack make_chunk_stack(KnownStore& known, const Settings& settings,
                             const std::shared_ptr<store::FetchMeter>& meter);
 
-// For the status: {"io_engine": ..., "hf3fs": {...} when used, "node_cache": {...}}.
+// For the status: {"io_engine": ..., "hf3fs": {...} when used, "node_cache": {...}, "store_bytes": {"demand",
+// "prefetch"}}.
 Json describe(const ChunkStack& stack);
 
 }  // namespace dsec::daemon

@@ -17,6 +17,8 @@
 
 #include "base/lock_file.h"
 #include "base/log.h"
+#include "base/paths.h"
+#include "base/process.h"
 #include "control/handover.h"
 #include "control/wire.h"
 #include "daemon/attach_log.h"
@@ -26,6 +28,7 @@
 #include "daemon/control_server.h"
 #include "daemon/insight.h"
 #include "daemon/keeper_link.h"
+#include "daemon/kept_settings.h"
 #include "daemon/known_store.h"
 #include "daemon/leases.h"
 #include "daemon/merged_images.h"
@@ -83,7 +86,11 @@ class Daemon {
     block_signals();
     TRY(settings_.handover_fd < 0 ? take_lock() : take_handover());
     raise_descriptor_limit();
+    if (!settings_.file_problem.empty()) {
+      log(LogLevel::error, "settings_of_before", {{"reason", settings_.file_problem}});
+    }
     TRY(start());
+    if (keeper_) keep_settings(settings_);
     std::thread watcher([this] { watch(); });
     log(LogLevel::info, "serving", {{"store", settings_.store.native()}, {"dir", settings_.dir.native()}});
     tell_ready();
@@ -296,6 +303,7 @@ class Daemon {
         {"version", DSEC_VERSION},
         {"store", settings_.store.native()},
         {"store_check", store_check_->describe()},
+        {"settings_problem", settings_.file_problem},
         {"transport", has_rings() ? "io_uring" : "fuse"},
         {"object_mode", attachments_->object_mode()},
         {"merged_images", describe(merged_.get())},
@@ -331,8 +339,21 @@ class Daemon {
           ErrorCode::unsupported,
           "mounts with transport = \"io_uring\" cannot be handed over; end what uses them, then `dsec fs stop`");
     }
+    TRY(check_successor());
     leave(Leaving::to_successor);
     return Json::object();
+  }
+
+  // The program as it is installed now reads its settings; nothing is interrupted for one that could not.
+  Result<void> check_successor() const {
+    std::vector<std::string> command{sibling_program("lazyfsd").native(), "--check-settings"};
+    const auto& arguments = keeper_->handover().arguments;
+    command.insert(command.end(), arguments.begin(), arguments.end());
+    if (const auto fine = run_program(command); !fine) {
+      return fail(ErrorCode::invalid, "nothing was interrupted: the next lazyfsd could not start: {}",
+                  fine.error().message);
+    }
+    return {};
   }
 
   void leave(Leaving how) {

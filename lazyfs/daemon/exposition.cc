@@ -161,7 +161,7 @@ std::string exposition(const Sight& sight) {
              std::chrono::duration_cast<std::chrono::seconds>(sight.started.time_since_epoch()).count());
   write_requests(out, request_figures(sight));
   write_chunks(out, *sight.chunks);
-  const StoreFigures fetched = store_figures(sight);
+  const StoreFigures fetched = store_figures(*sight.chunks->pack_meter);
   out.family("store_bytes_total", "counter", "Bytes read from the store, for readers and ahead of them.");
   out.sample("urgency=\"demand\"", fetched.demand_bytes);
   out.sample("urgency=\"prefetch\"", fetched.prefetch_bytes);

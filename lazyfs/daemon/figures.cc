@@ -30,12 +30,12 @@ RequestFigures request_figures(const Sight& sight) {
   return figures;
 }
 
-StoreFigures store_figures(const Sight& sight) {
+StoreFigures store_figures(const store::PackMeter& meter) {
   StoreFigures figures;
   for (std::size_t i = 0; i < store::kOrigins; ++i) {
     const auto origin = static_cast<Origin>(i);
-    figures.demand_bytes += sight.chunks->pack_meter->of(Urgency::demand, origin).store_bytes.get();
-    figures.prefetch_bytes += sight.chunks->pack_meter->of(Urgency::prefetch, origin).store_bytes.get();
+    figures.demand_bytes += meter.of(Urgency::demand, origin).store_bytes.get();
+    figures.prefetch_bytes += meter.of(Urgency::prefetch, origin).store_bytes.get();
   }
   return figures;
 }

@@ -47,7 +47,7 @@ struct StoreFigures {
   std::uint64_t demand_bytes = 0;
   std::uint64_t prefetch_bytes = 0;
 };
-StoreFigures store_figures(const Sight& sight);
+StoreFigures store_figures(const store::PackMeter& meter);
 
 LatencyHistogram::Snapshot sum(LatencyHistogram::Snapshot left, const LatencyHistogram::Snapshot& right);
 

@@ -17,7 +17,8 @@ using control::Signal;
 namespace {
 
 constexpr std::chrono::milliseconds kBeforeReplacing{2000};
-constexpr int kMaxTries = 5;
+constexpr int kMaxTries = 5;                   // in a row
+constexpr std::chrono::minutes kLivesLong{1};  // a keeper that did is no failed try
 
 Result<Fd> copy_of(const Fd& fd) {
   Fd copy(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
@@ -88,6 +89,7 @@ void KeeperLink::lose_keeper() {
   channel_.reset();
   handover_.last_reason = fmt::format("its keeper {} died", handover_.keeper);
   next_try_ = Clock::now() + kBeforeReplacing;
+  if (Clock::now() - keeper_since_ >= kLivesLong) tries_ = 0;
   keeper_.reset();  // reaps one of ours
   log(LogLevel::warn, "keeper_died", {{"pid", std::to_string(handover_.keeper)}});
 }
@@ -122,6 +124,7 @@ Result<void> KeeperLink::start_keeper() {
                  {program.get(), control::kProgramFd}};
   keeper_.emplace(TRY(ChildProcess::spawn(options)));
   handover_.keeper = keeper_->pid();
+  keeper_since_ = Clock::now();
   channel_ = std::move(ours);
   return {};
 }

@@ -24,6 +24,12 @@ class KeeperLink {
  public:
   // Takes the descriptors at the numbers of control/handover.h: once, at the start of the process.
   static Result<std::unique_ptr<KeeperLink>> take();
+  // A keeper that we started lives on without us.
+  ~KeeperLink() {
+    if (keeper_) keeper_->detach();
+  }
+  KeeperLink(const KeeperLink&) = delete;
+  KeeperLink& operator=(const KeeperLink&) = delete;
 
   [[nodiscard]] const control::Handover& handover() const { return handover_; }
   // Copies, for who serves them: 0 plain, 1 with xattrs.
@@ -59,6 +65,7 @@ class KeeperLink {
   mutable std::mutex mutex_;            // guards what follows
   Fd channel_;                          // none: the keeper died
   std::optional<ChildProcess> keeper_;  // one that we started
+  Clock::time_point keeper_since_;
   Clock::time_point last_beat_;
   Clock::time_point next_try_;
   int tries_ = 0;

@@ -8,6 +8,7 @@
 #include <exception>
 
 #include "daemon/daemon.h"
+#include "daemon/kept_settings.h"
 
 namespace {
 
@@ -28,11 +29,14 @@ int run(const std::vector<std::string>& arguments) {
     if (argument == "--help") return std::fputs(dsec::daemon::settings_help().c_str(), stdout) < 0;
     if (argument == "--print-conf") return std::fputs(dsec::daemon::settings_sample().c_str(), stdout) < 0;
   }
-  const auto settings = dsec::daemon::load_settings(arguments);
+  const bool only_check = !arguments.empty() && arguments[0] == "--check-settings";
+  const auto settings = only_check ? dsec::daemon::load_settings({arguments.begin() + 1, arguments.end()})
+                                   : dsec::daemon::choose_settings(arguments);
   if (!settings) {
     fmt::print(stderr, "lazyfsd: {}\n", settings.error().message);
     return kUsageError;
   }
+  if (only_check) return 0;
   ::prctl(PR_SET_NAME, "lazyfsd");  // a keeper starts it from a descriptor, whose number would be its name
   dsec::configure_log("lazyfsd", dsec::LogLevel::info, settings->log_format);
   bound_arenas();

@@ -5,12 +5,14 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <filesystem>
 #include <vector>
 
 #include "base/log.h"
@@ -86,18 +88,20 @@ Result<ListenAddress> parse_listen_address(const std::string& text) {
     return address;
   }
   const std::size_t colon = text.rfind(':');
-  const char* const end = text.data() + text.size();
-  const bool has_port = colon != std::string::npos && [&] {
-    const auto [at, error] = std::from_chars(text.data() + colon + 1, end, address.port);
-    return error == std::errc() && at == end && address.port != 0;
-  }();
-  if (has_port) address.host = text.substr(0, colon);
+  address.host = text.substr(0, colon);
   if (address.host.size() > 2 && address.host.front() == '[' && address.host.back() == ']') {
     address.host = address.host.substr(1, address.host.size() - 2);
   }
   SocketAddress ignored;
-  if (!has_port || fill(address, ignored) == 0) {
+  if (colon == std::string::npos || fill(address, ignored) == 0) {
     return fail(ErrorCode::invalid, "\"{}\" is none of 127.0.0.1:9400, [::1]:9400, unix:/PATH", escaped(text));
+  }
+  const std::string port = text.substr(colon + 1);
+  const char* const end = port.data() + port.size();
+  const auto [at, error] = std::from_chars(port.data(), end, address.port);
+  if (error != std::errc() || at != end || address.port == 0) {
+    return fail(ErrorCode::invalid, "\"{}\": the port \"{}\" is no number from 1 to 65535", escaped(text),
+                escaped(port));
   }
   return address;
 }
@@ -126,13 +130,37 @@ MetricsServer::MetricsServer(ListenAddress address, std::function<std::string()>
 MetricsServer::~MetricsServer() {
   stop_.write_end.reset();  // the thread sees the end of the pipe
   if (thread_.joinable()) thread_.join();
+  remove_socket();
+}
+
+namespace {
+
+std::optional<std::pair<dev_t, ino_t>> socket_file(const std::string& path) {
+  struct stat file {};
+  if (::lstat(path.c_str(), &file) != 0 || !S_ISSOCK(file.st_mode)) return std::nullopt;
+  return std::pair(file.st_dev, file.st_ino);
+}
+
+}  // namespace
+
+Result<Fd> MetricsServer::listen() {
+  if (address_.path.empty()) return listen_on_port(address_);
+  Fd listener = TRY(control::listen_on(address_.path));
+  file_ = socket_file(address_.path);
+  return listener;
+}
+
+// Another one may listen at the path by now. Our listener is still open, so that its file cannot have our inode.
+void MetricsServer::remove_socket() const {
+  std::error_code ignored;
+  if (file_ && socket_file(address_.path) == file_) std::filesystem::remove(address_.path, ignored);
 }
 
 void MetricsServer::run() {
   const auto pause = static_cast<int>(std::chrono::milliseconds(kBindPause).count());
   bool told = false;
   while (!listener_.valid()) {
-    auto listener = address_.path.empty() ? listen_on_port(address_) : control::listen_on(address_.path);
+    auto listener = listen();
     if (listener) {
       listener_ = std::move(*listener);
       break;

@@ -2,11 +2,15 @@
 // GET /metrics over HTTP/1.1 (docs/decisions/0013-own-metrics-responder.md).
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <functional>
 #include <list>
+#include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "base/deadline.h"
 #include "base/fd.h"
@@ -14,7 +18,8 @@
 
 namespace dsec::daemon {
 
-// Where to listen: a numeric IPv4 or IPv6 address and a port, or the path of a UNIX socket (0600).
+// Where to listen: a numeric IPv4 or IPv6 address and a port, or the path of a UNIX socket (0600). A socket that is at
+// the path is replaced; whoever listened there last removes its file when it ends.
 struct ListenAddress {
   std::string host;
   std::uint16_t port = 0;
@@ -53,6 +58,8 @@ class MetricsServer {
     bool is_refused = false;  // it may send more: without reading that, the answer could be lost with it
   };
   void run();
+  Result<Fd> listen();
+  void remove_socket() const;
   bool serve_once();
   void accept_one();
   // False when it is over.
@@ -64,6 +71,7 @@ class MetricsServer {
   const ListenAddress address_;
   const std::function<std::string()> text_;
   Fd listener_;
+  std::optional<std::pair<dev_t, ino_t>> file_;  // of a UNIX socket that we listen on
   std::list<Connection> connections_;
   Pipe stop_;
   std::thread thread_;

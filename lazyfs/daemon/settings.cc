@@ -53,18 +53,37 @@ Result<void> set_size(std::uint64_t& target, const std::string& text, std::uint6
   return {};
 }
 
+// The directory that one is in now may be another than that of who wrote the path, and the keeper's is "/".
+Result<void> set_path(std::filesystem::path& target, const std::string& text) {
+  if (!std::filesystem::path(text).is_absolute()) {
+    return fail(ErrorCode::invalid, "\"{}\" is no absolute path: it has to begin with /", escaped(text));
+  }
+  target = text;
+  return {};
+}
+
+// As dlopen(3) understands it: a name without slashes is looked for.
+Result<void> set_library(Settings& settings, const std::string& text) {
+  const bool is_path = text.find('/') != std::string::npos;
+  if (text.empty() || (is_path && text[0] != '/')) {
+    return fail(ErrorCode::invalid, "\"{}\" is neither a name without slashes nor an absolute path", escaped(text));
+  }
+  settings.hf3fs_library = text;
+  return {};
+}
+
 constexpr std::pair<std::string_view, AdviceChoice> kAdvice[] = {{"auto", AdviceChoice::automatic},
                                                                  {"off", AdviceChoice::off}};
 
 constexpr std::array kSettings{
     Setting{"store", "", "Directory of the store.", Setting::Where::command_line,
             [](Settings& s, const std::string& text) -> Result<void> {
-              s.store = text;
+              s.store = std::filesystem::absolute(text);
               return {};
             }},
     Setting{"dir", "", "Directory for the control socket, the mounts and the slot table.", Setting::Where::command_line,
             [](Settings& s, const std::string& text) -> Result<void> {
-              s.dir = text;
+              s.dir = std::filesystem::absolute(text);
               return {};
             }},
     Setting{"ready_fd", "", "Descriptor that gets one byte when the daemon serves.", Setting::Where::command_line,
@@ -83,10 +102,7 @@ constexpr std::array kSettings{
             }},
     Setting{"cache_dir", "", "Local copies of layer metadata. Empty: \"cache\" in the state directory.",
             Setting::Where::both,
-            [](Settings& s, const std::string& text) -> Result<void> {
-              s.cache_dir = text;
-              return {};
-            }},
+            [](Settings& s, const std::string& text) -> Result<void> { return set_path(s.cache_dir, text); }},
     Setting{"memory_cache", "128M", "Decoded chunks kept in memory.", Setting::Where::both,
             [](Settings& s, const std::string& text) -> Result<void> {
               s.memory_cache_bytes = TRY(parse_size(text));
@@ -104,11 +120,7 @@ constexpr std::array kSettings{
               return {};
             }},
     Setting{"hf3fs_library", io::kHf3fsLibrary, "3FS's library: a name that the dynamic loader finds, or a path.",
-            Setting::Where::both,
-            [](Settings& s, const std::string& text) -> Result<void> {
-              s.hf3fs_library = text;
-              return {};
-            }},
+            Setting::Where::both, set_library},
     Setting{
         "node_cache", "auto",
         "Keep what was read of packs in cache_dir: \"on\", \"off\", or \"auto\": for a store on a network file system.",
@@ -223,9 +235,7 @@ constexpr std::array kSettings{
         }},
     Setting{"log_format", "text", "Log lines as \"text\" or \"json\".", Setting::Where::both,
             [](Settings& s, const std::string& text) -> Result<void> {
-              if (text != "text" && text != "json")
-                return fail(ErrorCode::invalid, "\"{}\" is neither text nor json", text);
-              s.log_format = text == "json" ? LogFormat::json : LogFormat::text;
+              s.log_format = TRY(choose<LogFormat>(text, {{"text", LogFormat::text}, {"json", LogFormat::json}}));
               return {};
             }},
 };
@@ -238,25 +248,36 @@ std::string flag_of(const Setting& setting) {
   return flag;
 }
 
-Result<std::map<std::string_view, std::string>> values_of_file(const std::filesystem::path& path) {
-  std::map<std::string_view, std::string> values;
+// A value, and where it was given as errors call that: `FILE:LINE: "node_cache"`, "--node-cache".
+struct Given {
+  std::string text;
+  std::string where;
+};
+using Values = std::map<std::string_view, Given>;
+
+Result<Values> values_of_file(const std::filesystem::path& path) {
+  Values values;
   auto loaded = TomlTable::load(path);
   if (!loaded && loaded.error().code == ErrorCode::not_found) return values;
   TomlTable table = TRY(std::move(loaded));
   for (const Setting& setting : kSettings) {
     if (setting.where != Setting::Where::both) continue;
-    if (auto number = table.integer(setting.name); number && *number) {
-      values[setting.name] = std::to_string(**number);
-    } else if (auto text = TRY(table.text(setting.name))) {
-      values[setting.name] = *text;
+    const std::string where = fmt::format("{}: \"{}\"", table.where(setting.name), setting.name);
+    const auto number = table.integer(setting.name);
+    const auto text = table.text(setting.name);
+    if (number && *number) {
+      values[setting.name] = {std::to_string(**number), where};
+    } else if (text && *text) {
+      values[setting.name] = {**text, where};
+    } else if (!text) {
+      return fail(ErrorCode::invalid, "{} must be a string in quotes or a whole number", where);
     }
   }
   TRY(table.finish());
   return values;
 }
 
-Result<void> take_arguments(const std::vector<std::string>& arguments,
-                            std::map<std::string_view, std::string>& values) {
+Result<void> take_arguments(const std::vector<std::string>& arguments, Values& values) {
   std::vector<std::string> flags;
   for (const Setting& setting : kSettings) flags.push_back(flag_of(setting));
   for (std::size_t i = 0; i < arguments.size(); ++i) {
@@ -274,8 +295,9 @@ Result<void> take_arguments(const std::vector<std::string>& arguments,
     if (equals == std::string_view::npos && i + 1 == arguments.size()) {
       return fail(ErrorCode::invalid, "{} needs a value", argument);
     }
-    values[kSettings[which].name] =
-        equals == std::string_view::npos ? arguments[++i] : std::string(argument.substr(equals + 1));
+    values[kSettings[which].name] = {
+        equals == std::string_view::npos ? arguments[++i] : std::string(argument.substr(equals + 1)),
+        fmt::format("--{}", name)};
   }
   return {};
 }
@@ -284,19 +306,27 @@ Result<void> take_arguments(const std::vector<std::string>& arguments,
 
 Result<Settings> load_settings(const std::vector<std::string>& arguments) {
   const char* named = std::getenv("DSEC_LAZYFSD_CONF");
-  auto values = TRY(values_of_file(named != nullptr ? named : "/etc/dsec/lazyfsd.toml"));
-  TRY(take_arguments(arguments, values));
+  return load_settings(arguments, named != nullptr ? named : "/etc/dsec/lazyfsd.toml");
+}
+
+Result<Settings> load_settings(const std::vector<std::string>& arguments, const std::filesystem::path& file) {
+  Values values;
+  if (!file.empty()) values = TRY(values_of_file(file));
   Settings settings;
+  for (const auto& [name, value] : values) settings.of_file.emplace(name, value.text);
+  TRY(take_arguments(arguments, values));
   for (const Setting& setting : kSettings) {
-    const auto given = values.find(setting.name);
-    const std::string text = given != values.end() ? given->second : std::string(setting.fallback);
-    if (text.empty()) continue;
-    TRY_IN(flag_of(setting), setting.set(settings, text));
+    const auto found = values.find(setting.name);
+    const Given given = found != values.end() ? found->second : Given{std::string(setting.fallback), flag_of(setting)};
+    if (given.text.empty() && setting.fallback.empty()) continue;
+    TRY_IN(given.where, setting.set(settings, given.text));
   }
   if (settings.store.empty() || settings.dir.empty()) {
     return fail(ErrorCode::invalid, "--store and --dir are needed; `dsec` starts lazyfsd with both when it is wanted");
   }
-  if (settings.cache_dir.empty()) settings.cache_dir = state_dir() / "cache";
+  if (settings.cache_dir.empty()) {
+    TRY_IN("$DSEC_STATE_DIR", set_path(settings.cache_dir, (state_dir() / "cache").native()));
+  }
   return settings;
 }
 
@@ -308,7 +338,9 @@ std::string settings_help() {
     text += fmt::format("  --{:<16} {}", flag_of(setting), setting.doc);
     text += setting.fallback.empty() ? "\n" : fmt::format(" [{}]\n", setting.fallback);
   }
-  return text + "  --print-conf       Print a sample of the configuration file.\n  --help             Print this.\n";
+  return text +
+         "  --print-conf       Print a sample of the configuration file.\n  --check-settings   In first place: read "
+         "the settings, say what is wrong with them, and end.\n  --help             Print this.\n";
 }
 
 std::string settings_sample() {

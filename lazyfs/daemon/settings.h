@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -49,11 +50,16 @@ struct Settings {
   std::chrono::milliseconds idle_exit{0};
   std::optional<ListenAddress> metrics_listen;
   LogFormat log_format = LogFormat::text;
+  std::map<std::string, std::string> of_file;  // what the file said, by name
+  std::string file_problem;                    // why what it says is not used (kept_settings.h); empty: it is
 };
 
 // From the command line ("--name value" or "--name=value"), over $DSEC_LAZYFSD_CONF or /etc/dsec/lazyfsd.toml when
-// there, over the defaults. `invalid` names the flag, or the file and line, and the nearest known name.
+// there, over the defaults. Paths in the file are absolute ones, and so is every path of the result. `invalid` begins
+// with the flag, or with file, line and key, and says what is allowed or what the nearest known name is.
 Result<Settings> load_settings(const std::vector<std::string>& arguments);
+// The same over another file; none when it is empty.
+Result<Settings> load_settings(const std::vector<std::string>& arguments, const std::filesystem::path& file);
 
 // What --help prints, and the sample of a configuration file (conf/lazyfsd.toml), which shows every default.
 std::string settings_help();

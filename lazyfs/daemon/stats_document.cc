@@ -125,10 +125,10 @@ Result<Json> stats_document(const Sight& sight, const std::optional<Digest>& env
   }
   if (env && envs.empty()) return fail(ErrorCode::not_found, "environment {} is not attached", env->hex());
   const RequestFigures requests = request_figures(sight);
-  const StoreFigures fetched = store_figures(sight);
+  const StoreFigures fetched = store_figures(*sight.chunks->pack_meter);
   const std::uint64_t touched = sight.chunks->origin_meter->touched_bytes.get();
   const auto uptime = std::chrono::system_clock::now() - sight.started;
-  Json document = describe(*sight.chunks);  // io_engine, node_cache, hf3fs
+  Json document = describe(*sight.chunks);  // io_engine, node_cache, store_bytes, hf3fs
   document["pid"] = ::getpid();
   document["version"] = DSEC_VERSION;
   document["store"] = sight.store;
@@ -139,7 +139,6 @@ Result<Json> stats_document(const Sight& sight, const std::optional<Digest>& env
   document["in_flight"] = requests.in_flight;
   document["chunks"] = describe_chunks(*sight.chunks);
   document["packs"] = describe_packs(*sight.chunks->pack_meter);
-  document["store_bytes"] = {{"demand", fetched.demand_bytes}, {"prefetch", fetched.prefetch_bytes}};
   document["amplification"] = ratio(fetched.demand_bytes + fetched.prefetch_bytes, touched);
   document["memory_cache"] = {{"used_bytes", sight.chunks->memory->used_bytes()},
                               {"capacity_bytes", sight.chunks->memory_bytes}};

@@ -15,6 +15,7 @@ namespace dsec::rootfs {
 inline constexpr std::size_t kMaxLowers = 499;
 
 // Mounts a layer image straight from its file (Linux 6.12), read-only and detached. The file must not change.
+// `unsupported` when this kernel does not do that, or not on the file's file system: tmpfs and overlayfs are none.
 Result<Fd> mount_layer(const std::filesystem::path& image);
 
 // The tree of `layers` (mounts of layer images, top first, no two of one mount), read-only and detached. Contents are

@@ -6,6 +6,7 @@
 #include "base/atomic_file.h"
 #include "base/fan_out.h"
 #include "base/log.h"
+#include "store/internal/map_check.h"
 #include "store/sealed_file.h"
 
 namespace dsec::store {
@@ -38,11 +39,18 @@ std::unique_ptr<SealedFile> make_local_copy(const fs::path& dir, const fs::path&
   return std::make_unique<SealedFile>(SealedFile::in_memory(std::move(content)));
 }
 
+Error about_layer(Error error, const Digest& layer) {
+  if (error.code == ErrorCode::corrupt) error.message += "; `dsec store check` finds all that is damaged";
+  return std::move(error).within(fmt::format("layer {}", layer.hex()));
+}
+
 }  // namespace
 
 struct Layer::MapCopy {
+  enum class HasObjects : std::uint8_t { unknown, no, yes };
   std::unique_ptr<SealedFile> file;
   format::LocationMapView view;
+  mutable std::atomic<HasObjects> has_objects = HasObjects::unknown;
 };
 
 Layer::Layer(const Digest& digest, Store store, fs::path dir)
@@ -67,14 +75,17 @@ Result<void> Layer::load_copies() {
 
 bool Layer::is_complete() const { return image_ && map_.load(std::memory_order_acquire) != nullptr; }
 
+Result<void> Layer::fetch_image() {
+  Bytes bytes = TRY(store_.read_layer_image(digest_));
+  TRY_IN(store_.layer_image_path(digest_).native(), format::read_layer(bytes));
+  image_ = make_local_copy(dir_, image_path_, std::move(bytes));
+  if (image_->is_in_memory()) image_path_.clear();
+  view_ = TRY(format::ErofsView::open(image_->content()));
+  return {};
+}
+
 Result<void> Layer::fetch_missing() {
-  if (!image_) {
-    Bytes bytes = TRY(store_.read_layer_image(digest_));
-    TRY(format::read_layer(bytes));
-    image_ = make_local_copy(dir_, image_path_, std::move(bytes));
-    if (image_->is_in_memory()) image_path_.clear();
-    view_ = TRY(format::ErofsView::open(image_->content()));
-  }
+  if (!image_) TRY(fetch_image());
   if (is_complete()) return {};
   auto fetched = TRY(fetch_map());
   use(*maps_.lock(), std::move(fetched));
@@ -83,10 +94,14 @@ Result<void> Layer::fetch_missing() {
 
 Result<std::unique_ptr<const Layer::MapCopy>> Layer::fetch_map() const {
   Bytes bytes = TRY(store_.read_layer_map(digest_));
-  TRY(format::LocationMapView::open(bytes));
+  const auto check = [&]() -> Result<void> {
+    return check_map_has_objects(*view_, TRY(format::LocationMapView::open(bytes)));
+  };
+  TRY_IN(store_.layer_map_path(digest_).native(), check());
   auto copy = std::make_unique<MapCopy>();
   copy->file = make_local_copy(dir_, dir_ / "layers" / (digest_.hex() + ".map"), std::move(bytes));
   copy->view = TRY(format::LocationMapView::open_checked(copy->file->content()));
+  copy->has_objects = MapCopy::HasObjects::yes;
   return std::unique_ptr<const MapCopy>(std::move(copy));
 }
 
@@ -95,18 +110,32 @@ void Layer::use(Maps& maps, std::unique_ptr<const MapCopy> copy) const {
   maps.copies.push_back(std::move(copy));
 }
 
-// The lock is held while the store is read: one refresh at a time, and whoever waits finds the pause begun.
-Result<bool> Layer::refresh_map() const {
+// The lock is held while the store is read: one refresh at a time, and whoever waits has the outcome of that one.
+Result<bool> Layer::refresh_map(const format::LocationMapView& tried) const {
   auto maps = maps_.lock();
+  if (&tried != &maps->copies.back()->view) return true;
   if (maps->refreshed != Clock::time_point{} && Clock::now() - maps->refreshed < kRefreshPause) return false;
   maps->refreshed = Clock::now();
-  auto fetched = TRY_IN(fmt::format("layer {}", digest_.hex()), fetch_map());
-  const ByteView now = fetched->file->content();
+  auto fetched = fetch_map();
+  if (!fetched) {
+    log(LogLevel::warn, "location_map_not_renewed", {{"layer", digest_.hex()}, {"reason", fetched.error().message}});
+    return tl::unexpected(about_layer(std::move(fetched).error(), digest_));
+  }
+  const ByteView now = (*fetched)->file->content();
   const ByteView before = maps->copies.back()->file->content();
   if (std::equal(now.begin(), now.end(), before.begin(), before.end())) return false;
   log(LogLevel::info, "location_map_renewed", {{"layer", digest_.hex()}});
-  use(*maps, std::move(fetched));
+  use(*maps, std::move(*fetched));
   return true;
+}
+
+bool Layer::map_has_objects() const {
+  const MapCopy& copy = *map_.load(std::memory_order_acquire);
+  if (copy.has_objects == MapCopy::HasObjects::unknown) {
+    const bool has = check_map_has_objects(*view_, copy.view).has_value();
+    copy.has_objects = has ? MapCopy::HasObjects::yes : MapCopy::HasObjects::no;
+  }
+  return copy.has_objects == MapCopy::HasObjects::yes;
 }
 
 Result<LayerCache> LayerCache::open(Store store, fs::path dir) {
@@ -133,7 +162,7 @@ Result<std::vector<std::shared_ptr<const Layer>>> LayerCache::load_all(const std
   std::vector<Result<void>> fetched(missing.size());
   fan_out(missing.size(), kLayersAtOnce, [&](std::size_t i) { fetched[i] = missing[i]->fetch_missing(); });
   for (std::size_t i = 0; i < missing.size(); ++i) {
-    TRY_IN(fmt::format("layer {}", missing[i]->digest().hex()), std::move(fetched[i]));
+    if (!fetched[i]) return tl::unexpected(about_layer(std::move(fetched[i]).error(), missing[i]->digest()));
   }
   return loaded;
 }

@@ -31,10 +31,15 @@ class Layer {
   [[nodiscard]] const std::filesystem::path& image_path() const { return image_path_; }
   // Where the chunks are. A view that was given out stays valid as long as the layer, also when a newer one is there.
   [[nodiscard]] const format::LocationMapView& map() const;
-  // Reads the store's map again, since a pack was not where the local copy of the map says: the store may have been
-  // repacked. At most once in kRefreshPause; false when the map is still the same or the pause is not over.
-  Result<bool> refresh_map() const;
+  // Reads the store's map again, since `tried` did not lead to what it should: it lacks something, or the pack is gone
+  // or has something else there. The store may have been repacked or repaired. True when there is a newer map than
+  // `tried` now, whoever got it. The store is read at most once in kRefreshPause. A map that is no good is an error
+  // and in the log, and the old one stays.
+  Result<bool> refresh_map(const format::LocationMapView& tried) const;
   static constexpr std::chrono::seconds kRefreshPause{5};
+  // Whether the newest map has every object of the image. One from the store does; a copy that was already here may
+  // be of a time when the store was not in order. Walks the image when it is asked the first time for such a copy.
+  [[nodiscard]] bool map_has_objects() const;
 
  private:
   friend class LayerCache;
@@ -47,6 +52,7 @@ class Layer {
   Result<void> load_copies();
   [[nodiscard]] bool is_complete() const;
   Result<void> fetch_missing();
+  Result<void> fetch_image();
   [[nodiscard]] Result<std::unique_ptr<const MapCopy>> fetch_map() const;
   void use(Maps& maps, std::unique_ptr<const MapCopy> copy) const;
 
@@ -61,15 +67,16 @@ class Layer {
 };
 
 // Copies of layer images, location maps and environment documents in a local directory. What enters was found canonical
-// (format::read_layer) and its SHA-256 fits; copies carry a checksum, which each load compares again, and a damaged or
-// missing one comes from the store. With all copies there the store is not asked at all. Thread-safe; one process
-// should own the directory. A directory that cannot be written is no error but a line in the log: then each load reads
-// the store and what it read stays in memory.
+// (format::read_layer) and its SHA-256 fits; a map has every object of its layer, so that a store that is damaged there
+// is found when an environment is attached and not in the middle of its use. Copies carry a checksum, which each load
+// compares again, and a damaged or missing one comes from the store. With all copies there the store is not asked at
+// all. Thread-safe; one process should own the directory. A directory that cannot be written is no error but a line in
+// the log: then each load reads the store and what it read stays in memory.
 class LayerCache {
  public:
   static Result<LayerCache> open(Store store, std::filesystem::path dir);
 
-  // `not_found` or `corrupt` name the layer.
+  // `not_found` or `corrupt` name the layer and the file.
   [[nodiscard]] Result<std::shared_ptr<const Layer>> load(const Digest& layer) const;
   // The same for several, in their order; what is not here yet comes from the store a few layers at a time.
   [[nodiscard]] Result<std::vector<std::shared_ptr<const Layer>>> load_all(const std::vector<Digest>& layers) const;

@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <list>
 #include <unordered_map>
 
@@ -80,20 +81,25 @@ class PackFilesReader final : public PackReader {
       return given;
     }
     packs_.forget(request.pack);
-    Error error = std::move(bytes).error().within(fmt::format("pack {}", request.pack.hex()));
-    if (is_away(error)) return fail(ErrorCode::unavailable, "the store is not there: {}", error.message);
-    return tl::unexpected(std::move(error));
+    return tl::unexpected(explained(std::move(bytes).error(), request.pack));
   }
 
   Result<std::uint64_t> size_of(const Digest& pack, Deadline) override {
-    return TRY_IN(fmt::format("pack {}", pack.hex()), packs_.open(store_, pack)).size_bytes;
+    auto file = packs_.open(store_, pack);
+    if (!file) return tl::unexpected(explained(std::move(file).error(), pack));
+    return file->size_bytes;
   }
 
  private:
-  // Whether it is the whole store that does not answer: its mount went away, or its server.
-  [[nodiscard]] bool is_away(const Error& error) const {
-    const bool may_be = error.code == ErrorCode::not_found || error.code == ErrorCode::io;
-    return may_be && ::access((store_.root() / "store.toml").c_str(), F_OK) != 0;
+  // `unavailable` when it is the whole store that does not answer: its mount went away, or its server.
+  [[nodiscard]] Error explained(Error error, const Digest& pack) const {
+    error = std::move(error).within(fmt::format("pack {}", pack.hex()));
+    const bool may_be_away = error.code == ErrorCode::not_found || error.code == ErrorCode::io;
+    const bool is_away = may_be_away && ::access((store_.root() / "store.toml").c_str(), F_OK) != 0;
+    if (is_away || error.sys == ETIMEDOUT) {  // a server that is waited for only so long, as of NFS with `soft`
+      return Error{ErrorCode::unavailable, fmt::format("the store is not there: {}", error.message)};
+    }
+    return error;
   }
 
   Result<Bytes> try_read(const PackRequest& request, Deadline deadline) {

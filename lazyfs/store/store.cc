@@ -189,7 +189,7 @@ bool Store::has_layer(const Digest& layer) const { return ::access(layer_image_p
 Result<Bytes> Store::read_layer_image(const Digest& layer) const {
   Bytes image = TRY(read_wide(layer_image_path(layer), format::kMaxLayerImageBytes));
   if (sha256(image) != layer) {
-    return fail(ErrorCode::corrupt, "layer {}: its image {} is damaged", layer.hex(), layer_image_path(layer).native());
+    return fail(ErrorCode::corrupt, "the layer image {} is damaged", layer_image_path(layer).native());
   }
   return image;
 }
@@ -198,11 +198,24 @@ Result<Bytes> Store::read_layer_map(const Digest& layer) const {
   return read_wide(layer_map_path(layer), kMaxMapBytes);
 }
 
-Result<Digest> Store::put_layer(ByteView image, ByteView map) const {
+namespace {
+
+// Whether what was read is whole. That it is absent or damaged is no error; that it cannot be read is.
+template <typename T>
+Result<bool> is_whole(const Result<T>& read) {
+  if (read) return true;
+  if (read.error().code == ErrorCode::not_found || read.error().code == ErrorCode::corrupt) return false;
+  return tl::unexpected(read.error());
+}
+
+}  // namespace
+
+Result<Digest> Store::put_layer(ByteView image, ByteView map, OldMap old_map) const {
   const Digest digest = sha256(image);
-  if (has_layer(digest)) return digest;
-  TRY(write_file_atomic(tmp_dir(), layer_map_path(digest), map));
-  TRY(write_file_atomic(tmp_dir(), layer_image_path(digest), image));
+  const bool has_image = TRY(is_whole(read_layer_image(digest)));
+  const bool has_map = ::access(layer_map_path(digest).c_str(), F_OK) == 0;
+  if (!has_map || old_map == OldMap::replace) TRY(write_file_atomic(tmp_dir(), layer_map_path(digest), map));
+  if (!has_image) TRY(write_file_atomic(tmp_dir(), layer_image_path(digest), image));
   return digest;
 }
 
@@ -227,9 +240,7 @@ Result<void> Store::put_trace(const Digest& env, const format::Trace& trace) con
 Result<Digest> Store::put_env(const format::Env& env) const {
   const std::string document = TRY(format::write_env(env));
   const Digest digest = sha256(as_bytes(document));
-  if (::access(env_path(digest).c_str(), F_OK) != 0) {
-    TRY(write_file_atomic(tmp_dir(), env_path(digest), as_bytes(document)));
-  }
+  if (!TRY(is_whole(read_env(digest)))) TRY(write_file_atomic(tmp_dir(), env_path(digest), as_bytes(document)));
   return digest;
 }
 

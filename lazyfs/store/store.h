@@ -55,15 +55,19 @@ class Store {
   [[nodiscard]] Result<std::vector<format::PackEntry>> read_pack_index(const Digest& pack) const;
 
   [[nodiscard]] bool has_layer(const Digest& layer) const;
-  // Image bytes, checked against the digest. `not_found`, `corrupt`.
+  // Image bytes, checked against the digest. `not_found` and `corrupt` name the file.
   [[nodiscard]] Result<Bytes> read_layer_image(const Digest& layer) const;
   // Map bytes, not checked.
   [[nodiscard]] Result<Bytes> read_layer_map(const Digest& layer) const;
-  // Stores image and map; the image comes last, so a layer that exists is complete. Returns its digest.
-  Result<Digest> put_layer(ByteView image, ByteView map) const;
+  // Stores image and map; the image comes last, so a layer that exists is complete. Returns its digest. What is there
+  // is kept, but for an image that is damaged and, when the caller says so, a map that does not lead to the chunks.
+  // Readers of that map notice by themselves (Layer::refresh_map()).
+  enum class OldMap { keep, replace };
+  Result<Digest> put_layer(ByteView image, ByteView map, OldMap old_map = OldMap::keep) const;
 
   // `not_found`, or `corrupt` when the document does not fit its name.
   [[nodiscard]] Result<format::Env> read_env(const Digest& env) const;
+  // Replaces a damaged one.
   Result<Digest> put_env(const format::Env& env) const;
 
   // What the environment was first asked for, in order; `not_found` when nobody recorded it, `corrupt` when damaged.

@@ -29,9 +29,9 @@ bool is_misplaced(const Error& error) { return error.code == ErrorCode::not_foun
 ContentReader::ContentReader(std::shared_ptr<store::ChunkSource> source, std::size_t recipe_cache_bytes)
     : source_(std::move(source)), recipe_cache_bytes_(recipe_cache_bytes) {}
 
-Result<store::Chunk> ContentReader::fetch_once(const store::Layer& layer, const Digest& digest,
-                                               store::Deadline deadline) {
-  const auto location = layer.map().find(digest);
+Result<store::Chunk> ContentReader::fetch_by(const format::LocationMapView& map, const store::Layer& layer,
+                                             const Digest& digest, store::Deadline deadline) {
+  const auto location = map.find(digest);
   if (!location) {
     return fail(ErrorCode::corrupt, "the location map of layer {} does not have chunk {}", layer.digest().hex(),
                 digest.hex());
@@ -41,10 +41,11 @@ Result<store::Chunk> ContentReader::fetch_once(const store::Layer& layer, const 
 
 Result<std::shared_ptr<const Bytes>> ContentReader::fetch(const store::Layer& layer, const Digest& digest,
                                                           store::Deadline deadline, Counter& fetched) {
-  auto chunk = fetch_once(layer, digest, deadline);
+  const format::LocationMapView& map = layer.map();
+  auto chunk = fetch_by(map, layer, digest, deadline);
   if (!chunk && is_misplaced(chunk.error())) {
-    const auto renewed = layer.refresh_map();
-    if (renewed && *renewed) chunk = fetch_once(layer, digest, deadline);
+    const auto renewed = layer.refresh_map(map);
+    if (renewed && *renewed) chunk = fetch_by(layer.map(), layer, digest, deadline);
   }
   if (!chunk) {
     Error error = std::move(chunk).error();

@@ -69,7 +69,8 @@ class ContentReader {
   Result<Object> open(const store::Layer& layer, const Digest& object, store::Deadline deadline, Counter& fetched);
   Result<Object> open_sized(const store::Layer& layer, const Digest& object, std::uint64_t size,
                             store::Deadline deadline, Counter& fetched);
-  Result<store::Chunk> fetch_once(const store::Layer& layer, const Digest& digest, store::Deadline deadline);
+  Result<store::Chunk> fetch_by(const format::LocationMapView& map, const store::Layer& layer, const Digest& digest,
+                                store::Deadline deadline);
   // Through the newest map: a pack that is gone or another one makes it look whether the store was repacked.
   Result<std::shared_ptr<const Bytes>> fetch(const store::Layer& layer, const Digest& digest, store::Deadline deadline,
                                              Counter& fetched);

@@ -2,6 +2,7 @@
 #include "tree/objects.h"
 
 #include <cerrno>
+#include <set>
 
 #include "tree/object_index.h"
 
@@ -86,7 +87,7 @@ std::shared_ptr<ReadObservers> ObjectTable::observers(const Digest& env) const {
 
 // All maps are searched, each once: whoever has the object pays for reading it, and two objects must not be taken for
 // one another. Without a size yet.
-Result<ObjectTable::Known> ObjectTable::search(const Envs& envs, NodeId object) const {
+Result<ObjectTable::Known> ObjectTable::search(const Envs& envs, NodeId object) {
   std::map<const store::Layer*, bool> searched;
   Known known;
   const auto has_it = [&](const std::shared_ptr<const store::Layer>& layer) -> Result<bool> {
@@ -113,6 +114,23 @@ Result<ObjectTable::Known> ObjectTable::search(const Envs& envs, NodeId object) 
   return known;
 }
 
+// The same, where a map that an object should be in may be out of date. Only maps that lack something of their own
+// layer are read again: whoever asks for what does not exist must not make the store busy.
+Result<ObjectTable::Known> ObjectTable::search_renewed(const Envs& envs, NodeId object) {
+  auto known = search(envs, object);
+  if (known) return known;
+  std::set<const store::Layer*> seen;
+  for (const auto& [digest, env] : envs) {
+    for (const auto& layer : env.layers) {
+      if (!seen.insert(layer.get()).second) continue;
+      const format::LocationMapView& map = layer->map();
+      if (!layer->map_has_objects()) [[maybe_unused]]
+        const auto logged = layer->refresh_map(map);
+    }
+  }
+  return search(envs, object);
+}
+
 void ObjectTable::remember(const std::shared_ptr<const Envs>& envs, NodeId object,
                            const std::shared_ptr<Known>& known) {
   auto state = state_.lock();
@@ -131,7 +149,7 @@ Result<std::shared_ptr<ObjectTable::Known>> ObjectTable::find(NodeId object, sto
     if (found != state->known.end()) return found->second;
     envs = state->envs;
   }
-  Known known = TRY(search(*envs, object));
+  Known known = TRY(search_renewed(*envs, object));
   Counter fetched;
   auto size = reader_->size(*known.layer, known.digest, deadline, fetched, &known);
   for (const auto& meter : known.meters) meter->store_bytes.add(fetched.get());

@@ -78,7 +78,8 @@ class ObjectTable {
   };
 
   Result<std::shared_ptr<Known>> find(NodeId object, store::Deadline deadline);
-  Result<Known> search(const Envs& envs, NodeId object) const;
+  static Result<Known> search(const Envs& envs, NodeId object);
+  static Result<Known> search_renewed(const Envs& envs, NodeId object);
   void remember(const std::shared_ptr<const Envs>& envs, NodeId object, const std::shared_ptr<Known>& known);
   void change(const std::function<void(Envs&)>& edit);
 

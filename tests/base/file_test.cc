@@ -8,6 +8,7 @@
 #include <catch2/catch.hpp>
 #include <cerrno>
 #include <cstdlib>
+#include <fstream>
 
 #include "base/atomic_file.h"
 #include "base/mapping.h"
@@ -216,4 +217,35 @@ TEST_CASE("what a killed process had begun to write is removed, and nothing else
   remove_unfinished_files(dir / "missing");
   CHECK(content_of(dir / "whole") == "x");
   CHECK(content_of(dir / "w-file-of-somebody") == "x");
+}
+
+TEST_CASE("unfinished files are counted, and removed when nobody has touched them for long") {
+  const Places places;
+  auto ours = AtomicFile::create(places.tmp);
+  REQUIRE(ours);
+  REQUIRE(ours->write(as_bytes("young")));
+  const auto make = [&](const char* name, std::int64_t age_s) {
+    const fs::path path = places.tmp / name;
+    std::ofstream(path) << "1234567";
+    struct timespec times[2]{};
+    ::clock_gettime(CLOCK_REALTIME, &times[0]);
+    times[0].tv_sec -= age_s;
+    times[1] = times[0];
+    REQUIRE(::utimensat(AT_FDCWD, path.c_str(), times, 0) == 0);
+  };
+  make("w-oldOLD", 4000);
+  make("w-newNEW", 3000);
+  make("w-of something else", 4000);
+  fs::create_directory(places.tmp / "w-subDIR");
+  CHECK(count_unfinished_files(places.tmp).files == 3);
+  const auto removed = remove_unfinished_files(places.tmp, std::chrono::seconds(3600));
+  REQUIRE(removed);
+  CHECK(removed->files == 1);
+  CHECK(removed->bytes == 7);
+  CHECK_FALSE(fs::exists(places.tmp / "w-oldOLD"));
+  CHECK(entries_in(places.tmp) == 4);
+  CHECK(count_unfinished_files(places.tmp).bytes == 5 + 7);
+  REQUIRE(ours->commit(places.file));
+  CHECK(count_unfinished_files(places.tmp / "missing").files == 0);
+  CHECK_FALSE(remove_unfinished_files(places.tmp / "missing", std::chrono::seconds(1)));
 }

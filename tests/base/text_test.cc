@@ -112,6 +112,13 @@ TEST_CASE("sizes are written for people") {
   CHECK(human_size(~0ull) == "16384.0 PiB");
 }
 
+TEST_CASE("letters that were exchanged are one mistake") {
+  constexpr std::array<std::string_view, 3> kWords{"env", "rm", "run"};
+  CHECK(nearest("rnu", kWords) == "run");
+  CHECK(nearest("nev", kWords) == "env");
+  CHECK(nearest("mr", kWords) == "rm");
+}
+
 TEST_CASE("a typo finds what was meant, nonsense nothing") {
   constexpr std::array<std::string_view, 4> kWords{"compose", "mount", "run", "rm"};
   CHECK(nearest("compsoe", kWords) == "compose");

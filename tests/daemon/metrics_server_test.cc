@@ -5,10 +5,12 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <chrono>
+#include <filesystem>
 #include <vector>
 
 #include "base/text.h"
@@ -29,6 +31,18 @@ TEST_CASE("addresses are numeric with a port, or paths of sockets") {
     INFO(wrong);
     CHECK(parse_listen_address(wrong).error().code == ErrorCode::invalid);
   }
+}
+
+TEST_CASE("a wrong port of a right address is said to be the mistake") {
+  for (const char* port : {"99999", "0", "65536", "-1", "1x", ""}) {
+    INFO(port);
+    for (const char* host : {"127.0.0.1", "[::1]"}) {
+      const std::string text = fmt::format("{}:{}", host, port);
+      CHECK(parse_listen_address(text).error().message ==
+            fmt::format("\"{}\": the port \"{}\" is no number from 1 to 65535", text, port));
+    }
+  }
+  CHECK(parse_listen_address("example:99999").error().message.find("127.0.0.1:9400") != std::string::npos);
 }
 
 TEST_CASE("only GET of /metrics is answered with the text") {
@@ -118,6 +132,48 @@ TEST_CASE("a server ends at once, also with clients") {
   say(socket, "GET");
   served.reset();
   CHECK(hear(socket).empty());
+}
+
+TEST_CASE("the file of a socket goes with its server, unless another one listens there") {
+  const TempDir dir;
+  const auto path = dir / "socket";
+  const auto start = [&] {
+    auto server =
+        std::make_unique<MetricsServer>(ListenAddress{{}, 0, path.native()}, [] { return std::string("a\n"); });
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (!control::connect_to(path) && std::chrono::steady_clock::now() < until) {
+    }
+    REQUIRE(control::connect_to(path));
+    return server;
+  };
+  start().reset();
+  CHECK_FALSE(std::filesystem::exists(path));
+
+  auto before = start();
+  const auto file_of = [&] {
+    struct stat file {};
+    return ::lstat(path.c_str(), &file) == 0 ? file.st_ino : 0;
+  };
+  const ino_t first = file_of();
+  auto successor =
+      std::make_unique<MetricsServer>(ListenAddress{{}, 0, path.native()}, [] { return std::string("b\n"); });
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while ((file_of() == first || !control::connect_to(path)) && std::chrono::steady_clock::now() < until) {
+  }
+  before.reset();
+  CHECK(control::connect_to(path).has_value());
+  successor.reset();
+  CHECK_FALSE(std::filesystem::exists(path));
+}
+
+TEST_CASE("what is no socket is never removed") {
+  const TempDir dir;
+  test::write_text(dir / "notes", "mine");
+  {
+    const MetricsServer server({{}, 0, (dir / "notes").native()}, [] { return std::string("a\n"); });
+  }
+  CHECK(std::filesystem::file_size(dir / "notes") == 4);
+  CHECK(control::listen_on(dir / "notes").error().sys == EADDRINUSE);
 }
 
 TEST_CASE("an address that is taken is had when it is free") {

@@ -5,6 +5,7 @@ import json
 import os
 import pty
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -55,6 +56,12 @@ class Prefetch(WorldTest):
         if self.world.daemon_pid() is not None:
             self.world.stop_daemon()
         wait_until(lambda: not os.path.isdir(self.world.path("state")) or shutil.rmtree(self.world.path("state")), 5)
+        self.configure(**settings)
+
+    def configure(self, **settings):
+        """For the next lazyfsd."""
+        if self.world.daemon_pid() is not None:
+            self.world.stop_daemon()
         settings = {"node_cache": "on", **settings}
         with open(self.world.path("lazyfsd.toml"), "w", encoding="ascii") as file:
             file.writelines(f'{key} = "{value}"\n' for key, value in settings.items())
@@ -239,8 +246,8 @@ class Prefetch(WorldTest):
         self.assertFalse([entry for entry in self.status()["attached"] if "record" in entry["path"]])
         self.assertTrue(self.run_in(script, "--record")["recorded"])
 
-    def test_there_is_a_bar_on_a_terminal_and_nothing_off_it(self):
-        self.fresh(prefetch_bandwidth="8M")
+    def show_bar(self):
+        """What is drawn on a terminal while all is fetched."""
         ours, theirs = pty.openpty()
         job = subprocess.Popen([os.path.join(BIN, "dsec"), "prefetch", "--all", "env"], env=self.world.env, stderr=theirs,
                                stdout=subprocess.DEVNULL)
@@ -250,10 +257,45 @@ class Prefetch(WorldTest):
             shown += part
         os.close(ours)
         self.assertEqual(job.wait(60), 0)
-        self.assertRegex(shown.decode(), r"\[#+\.*\] +\d+%  [\d.]+ \S+ of [\d.]+ \S+  [\d.]+ \S+/s  \d+ s left")
+        return shown.decode()
+
+    def test_there_is_a_bar_on_a_terminal_and_nothing_off_it(self):
+        self.fresh(prefetch_bandwidth="8M")
+        self.assertRegex(self.show_bar(), r"\[#+\.*\] +\d+%  [\d.]+ \S+ of [\d.]+ \S+  [\d.]+ \S+/s  \d+ s left")
         self.fresh()
         silent = self.world.try_dsec("prefetch", "--all", "env")
         self.assertEqual((silent.returncode, silent.stderr), (0, ""))
+
+    def test_off_a_terminal_there_is_a_line_now_and_then(self):
+        self.fresh(prefetch_bandwidth="384K")
+        job = subprocess.Popen([os.path.join(BIN, "dsec"), "prefetch", "--all", "env"], env=self.world.env, text=True,
+                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        self.addCleanup(job.wait)
+        self.addCleanup(job.stderr.close)
+        self.addCleanup(job.kill)
+        self.assertRegex(job.stderr.readline(), r"^dsec: fetched ahead: [\d.]+ \S+ of [\d.]+ \S+, [\d.]+ \S+/s, \d+ s left\n$")
+
+    def test_the_speed_is_that_of_the_store_whatever_was_there_already(self):
+        self.fresh()
+        self.run_in(self.read_files(*range(FILES - 4)))
+        self.configure(prefetch_bandwidth="512K", prefetch_threads=1)
+        shown = self.show_bar()
+        rates = [float(number) * {"B": 1 / 1024, "KiB": 1, "MiB": 1024}[unit] for number, unit in re.findall(r"([\d.]+) (\S+)/s", shown)]
+        self.assertTrue(rates, shown)
+        # What is let through at once, in the first fifth of a second.
+        self.assertLess(max(rates), 6 << 10, shown)
+
+    def test_what_was_done_is_said_in_words_that_are_true(self):
+        self.fresh()
+        said = self.world.dsec("prefetch", "--all", "env")
+        found = re.fullmatch(r"([\d.]+) MiB are on this node; ([\d.]+) MiB were read from the store in [\d.]+ s\n", said)
+        self.assertTrue(found, said)
+        self.assertAlmostEqual(float(found.group(1)), float(found.group(2)), delta=1)
+        status = self.world.dsec("fs", "status")
+        self.assertIn(f"{found.group(2)} MiB from the store, {found.group(2)} MiB of it ahead of need", status)
+        self.assertIn(f"({found.group(2)} MiB from the store", self.world.dsec("fs", "stats"))
+        again = self.world.dsec("prefetch", "--all", "env")
+        self.assertEqual(again, f"{found.group(1)} MiB are on this node; nothing had to be read from the store\n")
 
     def test_who_cannot_be_served_is_told_what_to_do(self):
         done = self.world.try_dsec("prefetch", "env")

@@ -8,6 +8,7 @@ import os
 import random
 import shutil
 import struct
+import subprocess
 
 import harness
 from harness import WorldTest
@@ -35,6 +36,14 @@ def read_tree(root):
             except OSError as error:
                 found[os.path.relpath(path, root)] = error.errno
     return found
+
+
+def begun_pack(tmp):
+    """Whether something has been written to a file in `tmp`."""
+    try:
+        return any(entry.stat().st_size > 0 for entry in os.scandir(tmp))
+    except FileNotFoundError:
+        return False
 
 
 class Damaged(WorldTest):
@@ -216,10 +225,101 @@ class Damaged(WorldTest):
             self.check_fails_and_names("env:latest")
             self.restore()
 
+    def map_of(self, layer):
+        return os.path.join(self.world.store, "layers", layer[:2], layer + ".map")
+
+    def local_map_of(self, layer):
+        found = [os.path.join(directory, layer + ".map") for directory, _, names in os.walk(self.world.path("state"))
+                 if layer + ".map" in names]
+        self.assertEqual(len(found), 1, found)
+        return found[0]
+
     def test_the_map_of_another_layer(self):
-        shutil.copy(os.path.join(self.world.store, "layers", self.other_layer[:2], self.other_layer + ".map"), self.path_of(".map"))
-        self.check_reads(set(self.contents) - {"empty"})
+        layer = self.report["layers"][0]["digest"]
+        good = self.world.path("good.map")
+        shutil.copy(self.map_of(layer), good)
+        shutil.copy(self.map_of(self.other_layer), self.map_of(layer))
+        self.check_mount_refused(layer, self.map_of(layer), "dsec store check")
+        self.world.umount()
         self.check_fails_and_names("env:latest")
+        shutil.copy(good, self.map_of(layer))
+        self.check_reads(set())
+
+    def test_a_local_copy_of_a_wrong_map_lasts_no_longer_than_the_wrong_map(self):
+        """As if the store had been wrong when the copy was made. In the end nothing but the store was put right."""
+        layer = self.report["layers"][0]["digest"]
+        for mode in ("tree", "auto"):
+            with self.subTest(mode):
+                self.world.mount("env", mode=mode)
+                self.world.umount()
+                self.world.mount("other", mode=mode)
+                self.world.umount()
+                self.world.stop_daemon()
+                shutil.copy(self.local_map_of(self.other_layer), self.local_map_of(layer))
+                shutil.copy(self.map_of(self.other_layer), self.map_of(layer))
+                mounted = self.world.mount("env", mode=mode)
+                self.check_found(read_tree(mounted), set(self.contents) - {"empty"})
+                shutil.copy(os.path.join(self.saved, os.path.relpath(self.map_of(layer), self.world.store)), self.map_of(layer))
+                harness.wait_until(lambda: errno.EIO not in read_tree(mounted).values(), 60)
+                self.check_found(read_tree(mounted), set())
+                self.world.umount()
+                self.check_reads(set())
+            self.restore()
+
+    def test_a_pack_that_is_gone_and_its_layer_composed_again(self):
+        other = self.world.make_dir("more")
+        with open(os.path.join(other, "more"), "wb") as file:
+            file.write(self.random.randbytes(10000))
+        manifest = ('version = 1\nname = "env2"\n[[layer]]\nname = "env"\nfrom = "dir:tree"\n'
+                    '[[layer]]\nname = "more"\nfrom = "dir:more"\ntarget = "/more"\n')
+        self.check_reads(set())  # so that this node has a copy of the map
+        self.world.stop_daemon()
+        os.remove(self.pack)
+        mounted = self.world.mount("env")
+        self.check_found(read_tree(mounted), set(self.contents) - {"empty"})
+        takes = self.world.path("takes.toml")
+        with open(takes, "w", encoding="utf-8") as file:
+            file.write(manifest.replace('from = "dir:tree"\n', ""))
+        refused = self.world.try_dsec("compose", "-f", takes)
+        self.assertNotEqual(refused.returncode, 0)
+        self.assertIn("compose it again", refused.stderr)
+        again = self.world.manifest(manifest)
+        self.assertEqual(again["layers"][0]["digest"], self.report["layers"][0]["digest"])
+        self.world.dsec("store", "check")
+        harness.wait_until(lambda: errno.EIO not in read_tree(mounted).values(), 60)
+        self.check_found(read_tree(mounted), set())
+        self.world.umount()
+        self.world.mount("env2")
+        with open(os.path.join(mounted, "more", "more"), "rb") as file:
+            self.assertEqual(len(file.read()), 10000)
+        self.world.umount()
+        self.check_reads(set())
+
+    def test_what_a_killed_compose_left_is_mentioned_and_removed_when_it_is_old(self):
+        tmp = os.path.join(self.world.store, "tmp")
+        large = self.world.make_dir("large")
+        for i in range(8):
+            with open(os.path.join(large, str(i)), "wb") as file:
+                file.write(self.random.randbytes(16 << 20))
+        self.addCleanup(shutil.rmtree, large)
+        begun = subprocess.Popen([os.path.join(harness.BIN, "dsec"), "compose", "--from", f"dir:{large}", "--name", "large"],
+                                 env=self.world.env, cwd=self.world.tmp, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            self.assertTrue(harness.wait_until(lambda: begun.poll() is not None or begun_pack(tmp), 60))
+        finally:
+            begun.kill()
+            begun.wait()
+        left = os.listdir(tmp)
+        self.assertEqual(len(left), 1)
+        self.assertIn("unfinished files in tmp/: 1 (", self.world.dsec("store", "check"))
+        self.assertEqual(json.loads(self.world.dsec("store", "check", "--json"))["unfinished"]["files"], 1)
+        self.world.compose(f"dir:{self.tree}", "env")
+        self.assertEqual(os.listdir(tmp), left)
+        path = os.path.join(tmp, left[0])
+        os.utime(path, (os.stat(path).st_mtime - 25 * 3600,) * 2)
+        self.world.compose(f"dir:{self.tree}", "env")
+        self.assertEqual(os.listdir(tmp), [])
+        self.assertNotIn("unfinished", self.world.dsec("store", "check"))
 
     def test_a_damaged_local_copy_is_replaced(self):
         self.check_reads(set())

@@ -8,10 +8,8 @@ import random
 import resource
 import shutil
 import signal
-import socket
 import subprocess
 import sys
-import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "e2e"))
@@ -255,12 +253,13 @@ class Upgrades(KeeperTest):
 
     def replace_lazyfsd(self, text):
         path = self.world.path("bin", "lazyfsd")
-        shutil.copy2(path, path + ".good")
+        if not os.path.exists(path + ".good"):
+            shutil.copy2(path, path + ".good")
+            self.addCleanup(os.rename, path + ".good", path)
         with open(path + ".new", "w", encoding="ascii") as file:
             file.write(text)
         os.chmod(path + ".new", 0o755)
         os.rename(path + ".new", path)
-        self.addCleanup(os.rename, path + ".good", path)
 
     def test_readers_wait_and_go_on(self):
         before = self.status()
@@ -277,11 +276,15 @@ class Upgrades(KeeperTest):
         self.assertEqual(before["attached"], after["attached"])
 
     def test_a_program_that_does_not_start_is_not_used(self):
-        self.replace_lazyfsd("#!/bin/sh\nexit 3\n")
-        done = self.world.try_dsec("fs", "upgrade")
-        self.assertNotEqual(done.returncode, 0)
-        self.assertIn("exit status 3", done.stderr)
-        self.assertTrue(os.listdir(self.root))
+        pid = self.daemon()
+        for script, reason in (("exit 3", "nothing was interrupted"),  # it cannot even read its settings
+                               ('[ "$1" = --check-settings ] || exit 3', "exit status 3")):
+            self.replace_lazyfsd(f"#!/bin/sh\n{script}\n")
+            done = self.world.try_dsec("fs", "upgrade")
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn(reason, done.stderr)
+            self.assertTrue(os.listdir(self.root))
+            self.assertEqual(self.daemon() == pid, "interrupted" in reason)
         kill(self.daemon())  # the one that served is started again, not the bad one
         drop_caches()
         self.assertTrue(os.listdir(self.root))
@@ -372,6 +375,25 @@ class KeeperKilled(KeeperTest):
         self.assertTrue(load.file_digest(os.path.join(self.root, "bin/busybox"), True))
         self.assertNotEqual(self.daemon(), pid)
 
+    def test_it_can_be_replaced_after_its_keeper_was(self):
+        def upgrade(_):
+            self.assertIn("took over", self.world.dsec("fs", "upgrade"))
+
+        def terminate(pid):
+            kill(pid, signal.SIGTERM)
+            self.assertTrue(wait_until(lambda: not is_alive(pid)))
+
+        for replace in (upgrade, terminate, upgrade, kill):
+            keeper, pid = self.keeper(), self.daemon()
+            kill(keeper)
+            self.assertTrue(wait_until(lambda: self.keeper() not in (None, keeper), 20))
+            keeper = self.keeper()
+            replace(pid)
+            drop_caches()
+            self.assertTrue(load.file_digest(os.path.join(self.root, "bin/busybox"), True))
+            self.assertNotEqual(self.daemon(), pid)
+            self.assertEqual(self.keeper(), keeper)
+
     def test_when_both_are_killed_the_next_start_clears_up(self):
         keeper, pid = self.keeper(), self.daemon()
         kill(keeper)
@@ -399,89 +421,6 @@ class KeeperKilled(KeeperTest):
         readers = self.start_readers([os.path.join(self.root, "bin/busybox")])
         self.assertEqual(0, self.finish(readers, 60)[0][0])
         self.assertIn("no sign of life", self.status()["keeper"]["last_reason"])
-
-
-class Starts(KeeperTest):
-    def setUp(self):
-        pass
-
-    def test_two_at_once_make_one(self):
-        targets = [self.world.make_dir(f"mnt-{mode}") for mode in ("tree", "objects")]
-        starts = [threading.Thread(target=self.world.dsec, args=("mount", "small", target)) for target in targets]
-        for start in starts:
-            start.start()
-        for start in starts:
-            start.join()
-        for target in targets:
-            self.assertTrue(os.listdir(target))
-        command = [os.path.join(harness.BIN, "lazyfs-keeper"), "--store", self.world.store]
-        third = subprocess.run(command, env=self.world.env, capture_output=True, text=True, timeout=30, check=False)
-        self.assertEqual(third.returncode, 125, third.stderr)
-        self.assertIn("another lazyfs-keeper", third.stderr)
-
-    def test_idleness_ends_both(self):
-        with open(self.world.path("lazyfsd.toml"), "w", encoding="ascii") as file:
-            file.write('idle_exit = "1s"\n')
-        self.addCleanup(os.remove, self.world.path("lazyfsd.toml"))
-        self.mount("tree")
-        keeper, pid = self.keeper(), self.daemon()
-        time.sleep(1.5)
-        self.assertEqual(self.daemon(), pid)  # something is attached
-        self.world.umount("mnt-tree")
-        self.assertTrue(wait_until(lambda: not is_alive(keeper) and not is_alive(pid)))
-        self.assert_nothing_left()
-
-    def test_a_runtime_directory_that_is_removed_ends_both(self):
-        self.mount("tree")
-        keeper, pid = self.keeper(), self.daemon()
-        self.world.umount("mnt-tree")
-        for directory, _, names in os.walk(self.world.path("run", "lazyfs")):
-            if "lazyfsd.lock" in names:
-                os.remove(os.path.join(directory, "lazyfsd.lock"))
-                break
-        self.assertTrue(wait_until(lambda: not is_alive(keeper) and not is_alive(pid)))
-        self.assertEqual(harness.mounts_below(self.world.tmp), [])
-
-    def test_a_service_manager_is_told_when_it_is_ready(self):
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
-            listener.bind(self.world.path("notify"))
-            listener.settimeout(20)
-            command = [os.path.join(harness.BIN, "lazyfs-keeper"), "--store", self.world.store]
-            with subprocess.Popen(command, env={**self.world.env, "NOTIFY_SOCKET": self.world.path("notify")}) as keeper:
-                self.assertEqual(listener.recv(100), b"READY=1")
-                self.assertEqual(self.keeper(), keeper.pid)
-                keeper.terminate()
-                self.assertEqual(keeper.wait(20), 0)
-        os.remove(self.world.path("notify"))
-
-    def test_doctor_knows_who_is_kept(self):
-        self.assertIn("not running", self.finding())
-        self.mount("tree")
-        self.assertIn("running, 0 restarts", self.finding())
-        kill(self.keeper())
-        self.assertTrue(wait_until(lambda: "without its keeper" in self.finding(), 3))
-        self.assertTrue(wait_until(lambda: "running, 0 restarts" in self.finding(), 20))
-
-    def finding(self):
-        findings = json.loads(self.world.try_dsec("doctor", "--json").stdout)["findings"]
-        return next(finding["found"] for finding in findings if finding["topic"] == "lazyfsd")
-
-    def test_on_a_kernel_that_cannot_resend_it_remounts_and_says_so(self):
-        self.world.env["DSEC_KEEPER_RESEND"] = "never"
-        self.addCleanup(self.world.env.pop, "DSEC_KEEPER_RESEND")
-        root = self.mount("tree")
-        self.assertIn("took over", self.world.dsec("fs", "upgrade"))  # nothing is in flight
-        drop_caches()
-        self.assertTrue(os.listdir(root))
-        pid = self.daemon()
-        os.kill(pid, signal.SIGSTOP)
-        readers = self.start_readers([os.path.join(root, "bin/busybox")])
-        time.sleep(0.5)
-        kill(pid)
-        self.assertNotEqual(0, self.finish(readers, 30)[0][0])
-        self.assertIn("before Linux 6.9", self.world.daemon_log())
-        self.world.umount("mnt-tree")
-        self.assertTrue(os.listdir(self.mount("tree")))
 
 
 if __name__ == "__main__":

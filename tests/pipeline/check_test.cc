@@ -151,10 +151,26 @@ TEST_CASE("an environment without a name is hurt under its digest") {
   CHECK(std::find(pack[0].hurts.begin(), pack[0].hurts.end(), f.one.env.hex()) != pack[0].hurts.end());
 }
 
-TEST_CASE("litter in tmp/ is no problem") {
+TEST_CASE("litter in tmp/ is no problem, but counted") {
   const Fixture f;
-  write_text(f.store.tmp_dir() / "half", "litter");
-  CHECK(f.check().problems.empty());
+  CHECK(f.check().unfinished.files == 0);
+  write_text(f.store.tmp_dir() / "half", "of something else");
+  write_text(f.store.tmp_dir() / "w-aB3xYz", "litter");
+  const CheckReport report = f.check();
+  CHECK(report.problems.empty());
+  CHECK(report.unfinished.files == 1);
+  CHECK(report.unfinished.bytes == 6);
+}
+
+TEST_CASE("a damaged image or map is named once, with its file") {
+  const Fixture f;
+  damage(f.store.layer_image_path(f.layer()), 1500, "xx");
+  damage(f.store.layer_map_path(f.two.layers[0].digest), 30, "xx");
+  const auto layer = f.problems("layer");
+  CHECK_THAT(layer[0].message, Catch::Contains(f.store.layer_image_path(f.layer()).native()));
+  CHECK_THAT(layer[0].message, !Catch::Contains("layer " + f.layer().hex()));
+  const auto map = f.problems("map");
+  CHECK_THAT(map[0].message, Catch::Contains(f.store.layer_map_path(f.two.layers[0].digest).native()));
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 
 #include "base/atomic_file.h"
 #include "base/mounts.h"
+#include "base/text.h"
 #include "format/dump.h"
 #include "format/erofs.h"
 #include "support/skip.h"
@@ -75,6 +76,52 @@ std::string file_line(std::string_view path, std::string_view content) {
 std::string text(const fs::path& path) {
   const auto bytes = read_file(path, 1000);
   return bytes ? std::string(as_text(*bytes)) : bytes.error().message;
+}
+
+// A tmpfs in a temporary directory, and an overlayfs on it if that is wanted.
+class Mounted {
+ public:
+  explicit Mounted(bool overlay) {
+    tmpfs_ = mounted("tmpfs", {}, "tmpfs");
+    if (!overlay) return;
+    for (const char* name : {"lower", "upper", "work"}) fs::create_directories(tmpfs_ / name);
+    overlay_ = mounted(
+        "overlay", fmt::format("lowerdir={0}/lower,upperdir={0}/upper,workdir={0}/work", tmpfs_.native()), "overlay");
+  }
+  Mounted(const Mounted&) = delete;
+  Mounted& operator=(const Mounted&) = delete;
+  ~Mounted() {
+    if (!overlay_.empty()) ::umount2(overlay_.c_str(), MNT_DETACH);
+    if (!tmpfs_.empty()) ::umount2(tmpfs_.c_str(), MNT_DETACH);
+  }
+  [[nodiscard]] const fs::path& path() const { return overlay_.empty() ? tmpfs_ : overlay_; }
+
+ private:
+  fs::path mounted(const char* type, const std::string& options, std::string_view name) {
+    fs::path path = dir_ / name;
+    fs::create_directories(path);
+    REQUIRE(::mount("test", path.c_str(), type, 0, options.c_str()) == 0);
+    return path;
+  }
+  dsec::test::TempDir dir_;
+  fs::path tmpfs_;
+  fs::path overlay_;
+};
+
+TEST_CASE("where the kernel mounts no layers from files, the reason says where they had to be") {
+  const dsec::test::TempDir dir;
+  NEED_OBJECT_MODE(dir.path());
+  for (const bool overlay : {false, true}) {
+    const Mounted mounted(overlay);
+    const auto outcome = try_object_mode(mounted.path());
+    REQUIRE(!outcome);
+    CHECK(outcome.error().code == ErrorCode::unsupported);
+    CHECK(starts_with(outcome.error().message, mounted.path().native()));
+    const std::string reason =
+        fmt::format(" is on {}, from whose files the kernel mounts no layers: put cache_dir on ext4 or xfs",
+                    overlay ? "overlayfs" : "tmpfs");
+    CHECK(outcome.error().message.find(reason) != std::string::npos);
+  }
 }
 
 TEST_CASE("layers are one tree: upper files, whiteouts and opaque directories count, marks do not show") {

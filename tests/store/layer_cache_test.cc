@@ -90,16 +90,88 @@ TEST_CASE("a renewed map is used by whoever holds the layer, and old views stay 
   const Fixture f;
   const auto layer = *f.cache.load(f.layer);
   const format::LocationMapView& old = layer->map();
-  CHECK_FALSE(*layer->refresh_map());  // the same
+  CHECK_FALSE(*layer->refresh_map(old));  // the same
   const auto other = *f.cache.load(f.layer);
   const format::MapEntry entry{digest_of("chunk"), {digest_of("pack"), 8, 5, 5, format::Codec::plain}};
   const Bytes renewed = format::write_location_map({entry});
   write_text(f.store.layer_map_path(f.layer), std::string(as_text(renewed)));
-  CHECK_FALSE(*layer->refresh_map());  // too soon after the last time
-  CHECK(*other->refresh_map());
+  CHECK_FALSE(*layer->refresh_map(old));  // too soon after the last time
+  const format::LocationMapView& tried = other->map();
+  CHECK(*other->refresh_map(tried));
+  CHECK(*other->refresh_map(tried));  // who tried it at the same time and comes later has the new one, too
+  CHECK_FALSE(*other->refresh_map(other->map()));
   CHECK(other->map().find(entry.digest)->pack == entry.location.pack);
   CHECK(old.size() == 0);
   CHECK((*f.cache.load(f.layer))->map().size() == 1);  // the local copy is the new one
+}
+
+// A layer of one file, "sub/f", with a map that has its object.
+struct WithObject {
+  explicit WithObject(const Store& store) {
+    format::LayerTree tree;
+    format::Inode directory;
+    directory.type = format::FileType::directory;
+    format::Inode file;
+    file.size = 5;
+    file.object = object;
+    REQUIRE(tree.add(*tree.add(tree.root(), "sub", directory), "f", file));
+    layer = *store.put_layer(*format::write_layer(tree), map);
+  }
+  Digest object = digest_of("content");
+  Bytes map = format::write_location_map({{object, {digest_of("pack"), 16, 5, 5, format::Codec::plain}}});
+  Digest layer;
+};
+
+TEST_CASE("a map that lacks an object of its layer is refused, and not taken for a better one") {
+  const Fixture f;
+  const WithObject with(f.store);
+  const auto layer = *f.cache.load(with.layer);
+  CHECK(layer->map_has_objects());
+  const fs::path in_store = f.store.layer_map_path(with.layer);
+  const fs::path copy = f.dir / "cache/layers" / (with.layer.hex() + ".map");
+  fs::copy_file(f.store.layer_map_path(f.layer), in_store, fs::copy_options::overwrite_existing);
+  const auto refreshed = layer->refresh_map(layer->map());
+  REQUIRE_FALSE(refreshed);
+  CHECK(refreshed.error().code == ErrorCode::corrupt);
+  CHECK(layer->map().size() == 1);
+  REQUIRE(f.cache.load(with.layer));  // the copy is the good one still
+  fs::remove(copy);
+  const auto loaded = f.cache.load(with.layer);
+  REQUIRE_FALSE(loaded);
+  CHECK(loaded.error().code == ErrorCode::corrupt);
+  CHECK_THAT(loaded.error().message, Catch::Contains(with.layer.hex()) && Catch::Contains(in_store.native()) &&
+                                         Catch::Contains(with.object.hex()) && Catch::Contains("dsec store check"));
+  CHECK_FALSE(fs::exists(copy));
+  write_text(in_store, std::string(as_text(with.map)));
+  CHECK(f.cache.load(with.layer));
+}
+
+TEST_CASE("a copy of the wrong map is used until it fails somebody") {
+  const Fixture f;
+  const WithObject with(f.store);
+  const auto copy = [&](const Digest& layer) { return f.dir / "cache/layers" / (layer.hex() + ".map"); };
+  REQUIRE(f.cache.load_all({f.layer, with.layer}));
+  fs::copy_file(copy(f.layer), copy(with.layer), fs::copy_options::overwrite_existing);
+  const auto layer = *f.cache.load(with.layer);
+  CHECK_FALSE(layer->map_has_objects());
+  CHECK(*layer->refresh_map(layer->map()));
+  CHECK(layer->map_has_objects());
+  CHECK(layer->map().find(with.object));
+}
+
+TEST_CASE("a damaged image or map is named once, with its file and what to do") {
+  for (const std::string what : {"image", "map"}) {
+    const Fixture f;
+    const fs::path path = what == "map" ? f.store.layer_map_path(f.layer) : f.store.layer_image_path(f.layer);
+    damage(path, what == "map" ? 30 : 1100, "\xff");
+    const auto loaded = f.cache.load(f.layer);
+    REQUIRE_FALSE(loaded);
+    const std::string& message = loaded.error().message;
+    CHECK_THAT(message, Catch::Contains(path.native()) && Catch::Contains("dsec store check"));
+    const std::string layer = fmt::format("layer {}", f.layer.hex());
+    CHECK(message.find(layer) == 0);
+    CHECK(message.find(layer, 1) == std::string::npos);
+  }
 }
 
 TEST_CASE("a cache that cannot be written costs reads of the store, nothing else") {

@@ -28,11 +28,13 @@ TEST_CASE("a pack that is gone is not found; a store that is gone is unavailable
   CHECK(f.read().error().code == ErrorCode::corrupt);
   fs::rename(pack, f.dir / "pack");
   CHECK(f.read().error().code == ErrorCode::not_found);
+  CHECK(f.packs->size_of(f.chunk.location.pack, later()).error().code == ErrorCode::not_found);
   fs::rename(f.store.root(), f.dir / "away");
   const auto away = f.read();
   REQUIRE_FALSE(away);
   CHECK(away.error().code == ErrorCode::unavailable);
   CHECK_THAT(away.error().message, Catch::Contains(f.chunk.location.pack.hex()));
+  CHECK(f.packs->size_of(f.chunk.location.pack, later()).error().code == ErrorCode::unavailable);
   fs::rename(f.dir / "away", f.store.root());
   fs::rename(f.dir / "pack", pack);
   fs::resize_file(pack, 1000);

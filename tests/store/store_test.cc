@@ -116,6 +116,33 @@ TEST_CASE("a layer is stored once, map first, and damage is found") {
   CHECK_THAT(message_of(store.read_layer_image(digest)), Catch::Contains(digest.hex()));
 }
 
+TEST_CASE(
+    "what is damaged or missing of a layer or an environment is put there again, and the map when it is no good") {
+  const TempDir dir;
+  const Store store = new_store(dir / "store");
+  const Bytes image = *format::write_layer(format::LayerTree());
+  const Bytes map = format::write_location_map({});
+  const Digest digest = *store.put_layer(image, map);
+  for (const bool gone : {false, true}) {
+    if (gone)
+      std::filesystem::remove(store.layer_image_path(digest));
+    else
+      damage(store.layer_image_path(digest), 2000, "\xff");
+    REQUIRE(store.put_layer(image, map));
+    CHECK(*store.read_layer_image(digest) == image);
+  }
+  std::filesystem::remove(store.layer_map_path(digest));
+  REQUIRE(store.put_layer(image, map));
+  CHECK(*store.read_layer_map(digest) == map);
+  REQUIRE(store.put_layer(image, bytes_of("a better map"), Store::OldMap::replace));
+  CHECK(*store.read_layer_map(digest) == bytes_of("a better map"));
+
+  const Digest env = *store.put_env(env_of("a"));
+  damage(store.env_path(env), 3, "x");
+  CHECK(*store.put_env(env_of("a")) == env);
+  CHECK(*store.read_env(env) == env_of("a"));
+}
+
 TEST_CASE("a trace is stored for an environment, replaced, and damage names its file") {
   const TempDir dir;
   const Store store = new_store(dir / "store");

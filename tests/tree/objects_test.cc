@@ -96,6 +96,32 @@ TEST_CASE("an object that no layer has is damage, until a layer brings it") {
   CHECK(shown.names->read(object_node(object), 0, 1, later()).error().sys == EIO);
 }
 
+// The copy on this node is of a map that the store had by mistake, and has no more.
+TEST_CASE("an object that the local copy of a map lacks is found in the store's map") {
+  Shown shown;
+  const Digest object = shown.world.content(noise(1, 100));
+  const auto other = shown.world.layer("/none regular mode=0644");
+  const Digest layer = shown.layer_with({object})->digest();
+  const auto copy_of = [&](const Digest& digest) {
+    return shown.world.dir() / "cache/layers" / (digest.hex() + ".map");
+  };
+  const auto sealed_empty = [&] {
+    dsec::test::write_text(shown.world.store().layer_map_path(other->digest()),
+                           std::string(as_text(format::write_location_map({}))));
+    std::filesystem::remove(copy_of(other->digest()));
+    REQUIRE(store::LayerCache::open(shown.world.store(), shown.world.dir() / "cache")->load(other->digest()));
+    return copy_of(other->digest());
+  };
+  std::filesystem::copy_file(sealed_empty(), copy_of(layer), std::filesystem::copy_options::overwrite_existing);
+  const auto stale = *store::LayerCache::open(shown.world.store(), shown.world.dir() / "cache")->load(layer);
+  REQUIRE(stale->map().size() == 0);
+  shown.objects->attach(digest_of("e"), {other, stale});
+  CHECK(shown.find(digest_of("no object")).error().sys == EIO);
+  const auto found = shown.find(object);
+  REQUIRE(found);
+  CHECK(found->size == 100);
+}
+
 TEST_CASE("other names are not found") {
   const Shown shown;
   const auto top = shown.names->lookup(kRootNode, Namespace::kObjectsName, later());

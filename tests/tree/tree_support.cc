@@ -2,6 +2,7 @@
 #include "tree/tree_support.h"
 
 #include <catch2/catch.hpp>
+#include <set>
 
 #include "base/text.h"
 #include "format/dump.h"
@@ -62,7 +63,15 @@ std::shared_ptr<const store::Layer> World::layer(std::string_view lines) {
 std::shared_ptr<const store::Layer> World::layer(const format::LayerTree& tree) {
   const auto image = format::write_layer(tree);
   if (!image) FAIL(image.error().message);
-  const auto digest = store_.put_layer(*image, format::write_location_map(entries_));
+  std::vector<format::MapEntry> entries = entries_;
+  std::set<Digest> known;
+  for (const format::MapEntry& entry : entries_) known.insert(entry.digest);
+  for (InodeId id = 0; id < tree.capacity(); ++id) {
+    const Digest& object = tree.inode(id).object;
+    if (object.is_zero() || !known.insert(object).second) continue;
+    entries.push_back({object, {digest_of("pack"), format::kPackHeaderBytes, 1, 1, format::Codec::plain}});
+  }
+  const auto digest = store_.put_layer(*image, format::write_location_map(entries));
   if (!digest) FAIL(digest.error().message);
   const auto loaded = cache_.load(*digest);
   if (!loaded) FAIL(loaded.error().message);

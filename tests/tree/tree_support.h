@@ -37,6 +37,7 @@ class World {
   // A layer of the lines of a dump (format/dump.h) without the root's line. `content=WORD` on a regular file gives it
   // that content; without it the file is empty.
   std::shared_ptr<const store::Layer> layer(std::string_view lines);
+  // The layer of a tree. Objects that are no known content get a place in the map, but cannot be read.
   std::shared_ptr<const store::Layer> layer(const format::LayerTree& tree);
   // Makes content known and returns the digest of its object: cut into parts of at most `part` bytes.
   Digest content(ByteView bytes, std::size_t part = format::kChunkMaxBytes);

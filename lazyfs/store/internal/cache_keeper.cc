@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "base/log.h"
+#include "base/text.h"
 
 namespace dsec::store {
 
@@ -164,8 +165,10 @@ Result<bool> CacheKeeper::make_room(CacheDir& dir, std::uint64_t bytes) {
   if (free_before >= options_.reserve_bytes + bytes) return true;
   evict(options_.reserve_bytes + bytes - free_before);
   if (bytes > 0 && TRY(free_bytes()) < options_.reserve_bytes + bytes) {
-    return fail(ErrorCode::no_space, "its file system has less than the reserve of {} bytes free",
-                options_.reserve_bytes);
+    const std::string but = options_.reserve_bytes > 0
+                                ? fmt::format(" but for the {} left to others", human_size(options_.reserve_bytes))
+                                : "";
+    return fail(ErrorCode::no_space, "its file system is full{}", but);
   }
   return true;
 }
