@@ -193,6 +193,9 @@ std::shared_ptr<CacheDir> CacheKeeper::reopen() {
   auto state = state_.lock();
   state->dir = made;
   state->accepts = true;
+  state.unlock();
+  // An owner that was killed may have written more than it had counted.
+  [[maybe_unused]] const auto has_room = make_room(*made, 0);
   return made;
 }
 
