@@ -24,6 +24,7 @@ namespace {
 struct NewLayer {
   LayerTree tree;
   Bytes image;
+  Digest digest;  // of the image
 };
 
 // One [[layer]] of the plan: a stack of layers under one name.
@@ -157,11 +158,12 @@ class Composer {
 
   Result<void> finish_layer(Stack& stack, LayerTree tree, const std::string& source) {
     TRY(put_on_top(tree, source));
-    NewLayer layer{std::move(tree), {}};
+    NewLayer layer{std::move(tree), {}, {}};
     layer.image = TRY_IN(source, format::write_layer(layer.tree));
-    const Digest digest = sha256(layer.image);
-    stack.layers.push_back(digest);
-    report_.layers.push_back({digest, source, store_.has_layer(digest), count_files(layer.tree), layer.image.size()});
+    layer.digest = sha256(layer.image);
+    stack.layers.push_back(layer.digest);
+    report_.layers.push_back(
+        {layer.digest, source, store_.has_layer(layer.digest), count_files(layer.tree), layer.image.size()});
     new_layers_.push_back(std::move(layer));
     return {};
   }
@@ -178,9 +180,10 @@ class Composer {
     using OldMap = store::Store::OldMap;
     for (const NewLayer& layer : new_layers_) {
       const Bytes map = TRY(locator_->map_of(layer.tree));
-      const Digest digest = sha256(layer.image);
-      const bool is_good = locator_->has_good_map(digest, map);
-      if (!is_good && store_.has_layer(digest)) log(LogLevel::warn, "location_map_replaced", {{"layer", digest.hex()}});
+      const bool is_good = locator_->has_good_map(layer.digest, map);
+      if (!is_good && store_.has_layer(layer.digest)) {
+        log(LogLevel::warn, "location_map_replaced", {{"layer", layer.digest.hex()}});
+      }
       TRY(store_.put_layer(layer.image, map, is_good ? OldMap::keep : OldMap::replace));
     }
     return {};

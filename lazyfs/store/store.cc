@@ -24,7 +24,6 @@ namespace {
 
 constexpr std::int64_t kStoreVersion = 1;
 constexpr std::string_view kChunking = "fastcdc-16-64-256";
-constexpr std::uint64_t kMaxSettingsBytes = 64 << 10;
 constexpr std::uint64_t kMaxMapBytes = std::uint64_t{8} << 30;
 constexpr std::string_view kRefSuffix = ".ref";
 constexpr std::size_t kMinPrefix = 6;

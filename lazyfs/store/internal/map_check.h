@@ -10,7 +10,7 @@ namespace dsec::store {
 
 // `corrupt` when the map lacks an object of the image (docs/format.md, F-65), with how many it lacks and one of them.
 // Chunks of recipes are not looked for: that takes reading the recipes. Walks the whole image, which must be one that
-// format::read_layer() accepts: about a microsecond for each inode.
+// format::read_layer() accepts.
 Result<void> check_map_has_objects(const format::ErofsView& image, const format::LocationMapView& map);
 
 }  // namespace dsec::store
